@@ -1,0 +1,274 @@
+"""create, load, save, features, predict: what a user touches first."""
+
+import json
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+import zoo
+from zoo.convert import ConversionError
+from zoo.errors import OptionError, ShapeError, UserError
+
+MU = "vit_mu_patch8_32"
+
+
+def answer(model, *shape):
+    torch.manual_seed(1)
+    with torch.no_grad():
+        return model.eval()(torch.randn(*shape))
+
+
+def test_create_parses_any_size_patch_and_resolution():
+    model = zoo.create("vit_tiny_patch4_48", classes=7, depth=1)
+    assert answer(model, 2, 3, 48, 48).shape == (2, 7)
+    assert model.features(torch.zeros(1, 3, 48, 48)).grid == (1, 12, 12)
+
+
+def test_list_models_matches_patterns():
+    assert "vit_base_patch16_224" in zoo.list_models("vit_base*")
+    assert all(name.startswith("vit_base") for name in zoo.list_models("vit_base*"))
+    assert zoo.list_models("nothing*") == []
+
+
+@pytest.mark.parametrize("size", [(32, 32), (64, 32), (32, 64), (40, 56)])
+def test_any_size_in_any_order(size):
+    torch.manual_seed(0)
+    model = zoo.create(MU, classes=3)
+    first = answer(model, 2, 3, *size)
+    answer(model, 1, 3, 48, 24)
+    assert torch.equal(answer(model, 2, 3, *size), first)
+
+
+def test_options_go_flat_where_unique_and_dotted_elsewhere():
+    model = zoo.create(
+        MU, layer_scale=1e-4, drop_path=0.2, **{"head.dropout": 0.3, "block.bias": False}
+    )
+    assert model.backbone.blocks[-1].drop_path == 0.2
+    assert model.backbone.blocks[0].attn_scale is not None
+    assert model.head.config.dropout == 0.3
+    assert model.backbone.blocks[0].attn.qkv.bias is None
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "sentence"),
+    [
+        (MU, {"layer_scal": 1}, "create has no option 'layer_scal'; did you mean 'layer_scale'?"),
+        (
+            MU,
+            {"dropout": 0.1},
+            "create knows several options 'dropout': "
+            "adapter.dropout, head.dropout, block.dropout; say which",
+        ),
+        ("vit_mu_patch8", {}, "create takes the name of a model; got 'vit_mu_patch8'; did you mean 'vit_mu_patch8_32'?"),
+        (MU, {"stem": "con"}, "Patches takes the stem linear, conv; got 'con'; did you mean 'conv'?"),
+        (MU, {"init": "xavie"}, "initialise takes the init normal, xavier; got 'xavie'; did you mean 'xavier'?"),
+        (MU, {"heads": 5}, "Attention takes heads that divide the width; got width 32 and 5 heads"),
+        (MU, {"classes": 0}, "Classify takes at least 1 class; got 0"),
+        (MU, {"size": 30}, "Patches takes a picture that patches of 8x8 in steps of 8x8 fill; got 30x30"),
+    ],
+)  # fmt: skip
+def test_wrong_options_get_a_sentence(name, options, sentence):
+    with pytest.raises(UserError) as error:
+        zoo.create(name, **options)
+    assert str(error.value).startswith(sentence)
+
+
+def test_wrong_shapes_get_a_sentence():
+    model = zoo.create(MU)
+    with pytest.raises(ShapeError, match=r"got \(2, 1, 32, 32\): channels is 1, not 3"):
+        model(torch.zeros(2, 1, 32, 32))
+    with pytest.raises(ShapeError, match="got 33x32"):
+        model(torch.zeros(2, 3, 33, 32))
+
+
+def test_class_pooling_needs_a_class_token():
+    with pytest.raises(OptionError, match="class_token"):
+        zoo.create(MU, class_token=False)
+    assert answer(zoo.create(MU, 3, class_token=False, pool="mean"), 1, 3, 32, 32).shape == (1, 3)
+
+
+def test_parts_of_different_width_are_refused():
+    with pytest.raises(OptionError, match="adapter 16 and backbone 32"):
+        zoo.Model(
+            zoo.adapters.Patches(dim=16, size=32, patch=8), zoo.Backbone(dim=32, depth=1, heads=2)
+        )
+
+
+def test_a_model_of_ones_own_parts():
+    model = zoo.Model(
+        zoo.adapters.Patches(size=32, patch=8, dim=24, position="sincos", registers=2),
+        zoo.Backbone(dim=24, depth=2, heads=3),
+        zoo.heads.Classify(dim=24, classes=5, pool="mean"),
+    )
+    assert answer(model, 2, 3, 32, 32).shape == (2, 5)
+    assert model.features(torch.zeros(1, 3, 32, 32)).prefix == 3
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"stem": "conv", "position": "sincos", "init": "xavier"},
+        {"position": "none", "stride": 4},
+    ],
+)
+def test_save_and_load_give_the_same_model(tmp_path, options):
+    model = zoo.create(MU, ["cat", "dog"], **options)
+    model.save(tmp_path / "m")
+    again = zoo.load(tmp_path / "m")
+    assert torch.equal(answer(model, 2, 3, 32, 32), answer(again, 2, 3, 32, 32))
+    assert again.record == model.record
+    assert all(p.requires_grad for p in again.parameters())
+    assert sorted(p.name for p in (tmp_path / "m").iterdir()) == [
+        "config.json",
+        "model.safetensors",
+    ]
+
+
+def test_load_renews_the_head_and_nothing_else(tmp_path):
+    model = zoo.create(MU, ["cat", "dog"])
+    model.save(tmp_path / "m")
+    again = zoo.load(tmp_path / "m", classes=["a", "b", "c"])
+    assert again.record.labels == ("a", "b", "c") and again.head.config.classes == 3
+    assert again.head.out.weight.std() > 0
+    for key, tensor in again.state_dict().items():
+        if not key.startswith("head."):
+            assert torch.equal(tensor, model.state_dict()[key]), key
+
+
+def test_save_over_a_model_replaces_it_and_keeps_other_files(tmp_path):
+    zoo.create(MU, 2).save(tmp_path / "m")
+    (tmp_path / "m" / "notes.txt").write_text("mine")
+    other = zoo.create(MU, 3)
+    other.save(tmp_path / "m")
+    assert torch.equal(answer(zoo.load(tmp_path / "m"), 1, 3, 32, 32), answer(other, 1, 3, 32, 32))
+    assert (tmp_path / "m" / "notes.txt").read_text() == "mine"
+    assert [p.name for p in tmp_path.iterdir()] == ["m"]
+
+
+def test_a_failed_save_leaves_what_was_there(tmp_path, monkeypatch):
+    model = zoo.create(MU, 2)
+    model.save(tmp_path / "m")
+    before = answer(model, 1, 3, 32, 32)
+
+    def full(*_args, **_kwargs):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("safetensors.torch.save_file", full)
+    with pytest.raises(UserError, match="cannot be written: No space left on device"):
+        zoo.create(MU, 2).save(tmp_path / "m")
+    with pytest.raises(UserError, match="No space left"):
+        zoo.create(MU, 2).save(tmp_path / "new")
+    assert torch.equal(answer(zoo.load(tmp_path / "m"), 1, 3, 32, 32), before)
+    assert [p.name for p in tmp_path.iterdir()] == ["m"]
+
+
+def broken(folder, how):
+    weights, config = folder / "model.safetensors", folder / "config.json"
+    state = load_file(weights)
+    if how == "cut off":
+        weights.write_bytes(weights.read_bytes()[:-100])
+    elif how == "no weights":
+        weights.unlink()
+    elif how == "no JSON":
+        config.write_text("{")
+    elif how == "another program's":
+        config.write_text('{"architecture": "vit"}')
+    elif how == "another kind":
+        config.write_text(config.read_text().replace('"Patches"', '"Pieces"'))
+    elif how == "another option":
+        config.write_text(config.read_text().replace('"stem"', '"stam"'))
+    elif how == "tensor missing":
+        save_file({k: t for k, t in state.items() if "blocks.1" not in k}, weights)
+    elif how == "tensor unknown":
+        save_file({**state, "surprise": torch.zeros(1)}, weights)
+    elif how == "another shape":
+        save_file({**state, "head.out.bias": torch.zeros(9)}, weights)
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [
+        ("cut off", "is not a whole safetensors file"),
+        ("no weights", "has no model.safetensors"),
+        ("no JSON", "is not readable JSON"),
+        ("another program's", "in format 1"),
+        ("another kind", "takes the adapter Patches; got 'Pieces'"),
+        ("another option", "no option 'stam'; did you mean 'stem'"),
+        ("tensor missing", "12 tensors that do not fit"),
+        ("tensor unknown", "surprise: unknown"),
+        ("another shape", r"head.out.bias: shape \(9,\), the model's head.out.bias is \(2,\)"),
+    ],
+)
+def test_broken_folders_are_refused(tmp_path, how, says):
+    zoo.create(MU, 2).save(tmp_path / "m")
+    broken(tmp_path / "m", how)
+    with pytest.raises(UserError, match=says):
+        zoo.load(tmp_path / "m")
+
+
+def test_load_says_what_it_takes(tmp_path):
+    with pytest.raises(UserError, match="does not exist"):
+        zoo.load(tmp_path / "nowhere")
+    (tmp_path / "run" / "model").mkdir(parents=True)
+    (tmp_path / "run" / "model" / "config.json").write_text("{}")
+    with pytest.raises(UserError, match=r"did you mean .*run/model\?"):
+        zoo.load(tmp_path / "run")
+
+
+def test_saved_config_is_plain_json(tmp_path):
+    zoo.create(MU, ["cat", "dog"]).save(tmp_path / "m")
+    saved = json.loads((tmp_path / "m" / "config.json").read_text())
+    assert saved["adapter"]["kind"] == "Patches" and saved["adapter"]["patch"] == 8
+    assert saved["record"]["labels"] == ["cat", "dog"]
+    assert saved["zoo"] == 1
+
+
+def test_load_state_is_all_or_nothing():
+    model = zoo.create(MU, 2)
+    before = {k: t.clone() for k, t in model.state_dict().items()}
+    state = {k: t + 1 for k, t in before.items()}
+    state.pop("head.out.bias")
+    with pytest.raises(ConversionError, match="head.out.bias: missing"):
+        zoo.load_state(model, state)
+    assert all(torch.equal(t, before[k]) for k, t in model.state_dict().items())
+
+
+def test_unknown_layouts_are_named():
+    with pytest.raises(OptionError, match="has the layouts timm; got 'tim'; did you mean 'timm'"):
+        zoo.create(MU).state_for("tim")
+
+
+def test_meta_build():
+    with torch.device("meta"):
+        model = zoo.create("vit_gigantic_patch14_224")
+    assert sum(p.numel() for p in model.parameters()) > 1.8e9
+    assert all(t.is_meta for t in model.state_dict().values())
+
+
+def test_predict_names_answers(tmp_path):
+    from PIL import Image
+
+    model = zoo.create(MU, ["cat", "dog"])
+    picture = Image.new("RGB", (50, 40), (200, 30, 30))
+    picture.save(tmp_path / "a.png")
+    one = model.predict(tmp_path / "a.png")
+    assert one["file"] == str(tmp_path / "a.png")
+    assert one["label"] in ("cat", "dog") and one["probability"] == max(
+        one["probabilities"].values()
+    )
+    assert sum(one["probabilities"].values()) == pytest.approx(1, abs=1e-5)
+    many = model.predict([tmp_path / "a.png", picture, (tmp_path / "a.png").read_bytes()])
+    for other in many:
+        assert other["probabilities"] == pytest.approx(one["probabilities"], abs=1e-5)
+    model.train()
+    model.predict(picture)
+    assert model.training
+
+
+def test_predict_says_what_it_lacks(tmp_path):
+    with pytest.raises(UserError, match="this one has no head"):
+        zoo.create(MU, head=None).predict("x.png")
+    with pytest.raises(UserError, match="nowhere.png"):
+        zoo.create(MU).predict(tmp_path / "nowhere.png")

@@ -1,0 +1,173 @@
+"""The parts of the backbone against the plain formula, and what each option changes."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+import zoo
+from zoo.errors import OptionError
+from zoo.nn import Attention, Backbone, Block, BlockConfig, Stage
+from zoo.nn.init import INITS
+from zoo.ops import Mask, attend, cached, drop_path, resize_table, sincos
+from zoo.tokens import Tokens
+
+
+def test_attend_is_the_formula():
+    q, k, v = torch.randn(3, 2, 4, 6, 8, generator=torch.Generator().manual_seed(0))
+    keep = torch.tensor([[True] * 6, [True] * 4 + [False] * 2])
+    scores = (q @ k.transpose(-1, -2) / math.sqrt(8)).masked_fill(~keep[:, None, None], -math.inf)
+    torch.testing.assert_close(attend(q, k, v, Mask(keep=keep)), scores.softmax(-1) @ v)
+    everything = (q @ k.transpose(-1, -2) / math.sqrt(8)).softmax(-1) @ v
+    torch.testing.assert_close(attend(q, k, v), everything)
+
+
+def test_a_query_without_keys_gives_zeros_and_finite_gradients():
+    q, k, v = (torch.randn(1, 2, 3, 4, requires_grad=True) for _ in range(3))
+    out = attend(q, k, v, Mask(keep=torch.zeros(1, 3, dtype=torch.bool)))
+    assert torch.equal(out, torch.zeros_like(out))
+    out.sum().backward()
+    assert all(t.grad is not None and t.grad.isfinite().all() for t in (q, k, v))
+
+
+def test_grouped_heads_repeat_keys():
+    q, k, v = torch.randn(1, 4, 5, 8), torch.randn(1, 2, 5, 8), torch.randn(1, 2, 5, 8)
+    repeated = attend(q, k.repeat_interleave(2, 1), v.repeat_interleave(2, 1))
+    torch.testing.assert_close(attend(q, k, v), repeated)
+
+
+@pytest.mark.parametrize("place", ["pre", "post"])
+def test_block_reads_as_its_equation(place):
+    torch.manual_seed(0)
+    block = Block(BlockConfig(dim=16, heads=2, place=place, layer_scale=0.3)).eval()
+    x = torch.randn(2, 5, 16)
+    if place == "pre":
+        y = x + 0.3 * block.attn(block.attn_norm(x))
+        y = y + 0.3 * block.mlp(block.mlp_norm(y))
+    else:
+        y = block.attn_norm(x + 0.3 * block.attn(x))
+        y = block.mlp_norm(y + 0.3 * block.mlp(y))
+    torch.testing.assert_close(block(x), y)
+
+
+@pytest.mark.parametrize("norm", ["layer", "rms", "none"])
+@pytest.mark.parametrize("activation", ["relu", "gelu", "gelu_tanh", "silu"])
+def test_every_norm_and_activation_trains(norm, activation):
+    body = Backbone(dim=16, depth=2, heads=2, norm=norm, activation=activation)
+    body(Tokens(torch.randn(2, 5, 16))).x.square().mean().backward()
+    assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in body.parameters())
+
+
+def test_stages_of_one_width_equal_one_stage():
+    torch.manual_seed(0)
+    block = BlockConfig(dim=16, heads=2)
+    one = Backbone(dim=16, depth=3, heads=2).eval()
+    two = Backbone(stages=(Stage(1, block), Stage(2, block))).eval()
+    for source, target in zip(one.blocks, two.blocks, strict=True):
+        target.load_state_dict(source.state_dict())
+    x = torch.randn(2, 5, 16)
+    torch.testing.assert_close(one(Tokens(x)).x, two(Tokens(x)).x)
+
+
+def test_drop_path_rates_rise_over_depth():
+    body = Backbone(dim=16, depth=5, heads=2, drop_path=0.4)
+    assert [b.drop_path for b in body.blocks] == pytest.approx([0.0, 0.1, 0.2, 0.3, 0.4])
+
+
+def test_drop_path_drops_whole_samples_and_keeps_the_mean():
+    torch.manual_seed(0)
+    out = drop_path(torch.ones(4000, 3), 0.25, training=True)
+    assert sorted(set(out[:, 0].tolist())) == pytest.approx([0.0, 4 / 3])
+    assert torch.equal(out[:, 0], out[:, 2])
+    assert out.mean() == pytest.approx(1.0, abs=0.05)
+    assert torch.equal(drop_path(out, 0.25, training=False), out)
+
+
+@pytest.mark.parametrize("name", INITS)
+def test_init_reaches_every_linear(name):
+    body = Backbone(dim=32, depth=1, heads=2, init=name)
+    for key, layer in body.named_modules():
+        if isinstance(layer, nn.Linear):
+            assert torch.equal(layer.bias, torch.zeros_like(layer.bias)), key
+            fan = sum(layer.weight.shape) if not key.endswith("qkv") else 64
+            bound = 0.04 if name == "normal" else math.sqrt(6 / fan)
+            assert bound * 0.9 < layer.weight.abs().max() <= bound, key
+
+
+def test_heads_must_divide_the_width():
+    with pytest.raises(OptionError, match="got width 16 and 3 heads"):
+        Attention(16, 3)
+
+
+def test_sincos_tells_rows_from_columns():
+    table = sincos((3, 4), 16, 10000.0, torch.float32, torch.device("cpu"))
+    assert table.shape == (12, 16)
+    assert torch.equal(table[0, :8], table[3, :8])  # the same row
+    assert torch.equal(table[0, 8:], table[4, 8:])  # the same column
+    assert len({tuple(row.tolist()) for row in table}) == 12
+    flipped = sincos((4, 3), 16, 10000.0, torch.float32, torch.device("cpu"))
+    swapped = torch.cat((flipped[:, 8:], flipped[:, :8]), 1).view(4, 3, 16).transpose(0, 1)
+    torch.testing.assert_close(table, swapped.reshape(12, 16))
+
+
+@pytest.mark.parametrize("grid", [(4, 4), (2, 8), (8, 2)])
+def test_resizing_to_the_native_grid_is_the_identity(grid):
+    table = torch.randn(1 + 16, 8)
+    assert resize_table(table, grid, grid) is table
+
+
+def test_a_grid_of_equal_count_is_another_grid():
+    table = torch.randn(16, 8)
+    assert not torch.equal(resize_table(table, (2, 8), (4, 4)), table)
+
+
+def test_resize_keeps_the_prefix_and_does_not_swap_axes():
+    rows = torch.arange(4.0)[:, None, None].expand(4, 3, 1).reshape(12, 1)
+    table = torch.cat((torch.full((2, 1), 7.0), rows))
+    out = resize_table(table, (4, 3), (8, 6))
+    assert out[:2].flatten().tolist() == [7.0, 7.0]
+    picture = out[2:].view(8, 6)
+    torch.testing.assert_close(picture, picture[:, :1].expand(8, 6))  # still constant along a row
+    assert (picture[1:, 0] > picture[:-1, 0]).all()
+
+
+def test_resize_is_computed_in_fp32():
+    table = torch.randn(16, 8)
+    low = resize_table(table.bfloat16(), (4, 4), (6, 6))
+    high = resize_table(table.bfloat16().float(), (4, 4), (6, 6))
+    assert low.dtype == torch.bfloat16
+    assert torch.equal(low, high.bfloat16())
+
+
+def test_cached_tables_serve_training_after_inference():
+    calls = []
+
+    @cached
+    def table(n: int) -> torch.Tensor:
+        calls.append(n)
+        return torch.ones(n)
+
+    with torch.inference_mode():
+        first = table(3)
+    assert table(3) is first and calls == [3]
+    (torch.ones(3, requires_grad=True) * first).sum().backward()  # an inference tensor would raise
+
+
+def test_tokens_are_a_pytree():
+    from torch.utils import _pytree as pytree
+
+    tokens = Tokens(torch.ones(1, 2, 3), grid=(1, 1, 1), prefix=1)
+    doubled = pytree.tree_map(lambda t: t * 2, tokens)
+    assert torch.equal(doubled.x, tokens.x * 2) and doubled.grid == (1, 1, 1)
+    assert doubled.keep is None and doubled.prefix == 1
+
+
+def test_unknown_part_options_are_named():
+    with pytest.raises(OptionError) as error:
+        zoo.adapters.Patches(dim=8, sise=32)
+    assert str(error.value) == "Patches has no option 'sise'; did you mean 'size'?"
+    with pytest.raises(OptionError, match="Classify needs the option 'classes'; got dim"):
+        zoo.heads.Classify(dim=8)
+    with pytest.raises(OptionError, match="Backbone has no option 'head'; did you mean 'heads'"):
+        Backbone(dim=8, depth=1, head=2)

@@ -1,0 +1,42 @@
+"""The sentences that wrong shapes and wrong words get."""
+
+import pytest
+import torch
+
+from zoo.errors import OptionError, ShapeError, one_of, suggest
+from zoo.shapes import check, pair
+
+
+def test_check_names_the_axis_that_is_wrong():
+    with pytest.raises(ShapeError) as error:
+        check("Patches", torch.zeros(2, 4, 8, 8), "batch channels height width", channels=3)
+    assert str(error.value) == (
+        "Patches takes (batch, channels=3, height, width); got (2, 4, 8, 8): channels is 4, not 3"
+    )
+
+
+def test_check_counts_the_axes():
+    with pytest.raises(ShapeError, match="3 axes, not 4"):
+        check("Patches", torch.zeros(3, 8, 8), "batch channels height width", channels=3)
+
+
+def test_check_passes_what_fits():
+    check("Patches", torch.zeros(2, 3, 8, 8), "batch channels height width", channels=3)
+
+
+def test_pair():
+    assert pair(16) == (16, 16)
+    assert pair((14, 16)) == pair([14, 16]) == (14, 16)
+
+
+def test_suggest_is_silent_where_nothing_is_close():
+    assert suggest("layer_scal", ["layer_scale", "dropout"]) == "; did you mean 'layer_scale'?"
+    assert suggest("qqqq", ["layer_scale", "dropout"]) == ""
+
+
+def test_one_of():
+    assert one_of("Block", "place", "pre", ("pre", "post")) == "pre"
+    with pytest.raises(OptionError) as error:
+        one_of("Block", "place", "prr", ("pre", "post"))
+    assert str(error.value) == "Block takes the place pre, post; got 'prr'; did you mean 'pre'?"
+    assert error.value.key == "place"

@@ -1,0 +1,149 @@
+"""Pictures as patches."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from einops import rearrange
+from torch import Tensor, nn
+
+from zoo.errors import OptionError, ShapeError, one_of
+from zoo.nn import Part, initialise
+from zoo.ops import resize_table, sincos
+from zoo.shapes import check, pair
+from zoo.tokens import Tokens
+
+STEMS = ("linear", "conv")
+POSITIONS = ("learned", "sincos", "none")
+
+
+@dataclass(frozen=True)
+class PatchesConfig:
+    """A picture cut into patches, each projected to a token."""
+
+    dim: int
+    """Model width D."""
+    size: int | tuple[int, int] = 224
+    """The native picture, pixels (height, width): the grid of a learned position table. Others are
+    taken too."""
+    patch: int | tuple[int, int] = 16
+    """Pixels (height, width) of a patch."""
+    stride: int | tuple[int, int] | None = None
+    """Pixels from one patch to the next; None = the patch, so none overlap."""
+    channels: int = 3
+    """Colours of a pixel."""
+    class_token: bool = True
+    """A learned token in front that heads may read."""
+    registers: int = 0
+    """Further learned tokens, behind the class token (Darcet et al. 2023, arXiv:2309.16588)."""
+    position: str = "learned"
+    """What is added to the patches: learned (a table), sincos (two-axis sinusoids) or none."""
+    position_prefix: bool = True
+    """Whether a learned table has rows for the class and register tokens as well."""
+    base: float = 10000.0
+    """Slowest wavelength of the sinusoids, in patches / 2 pi."""
+    stem: str = "linear"
+    """linear: one projection of each patch.  conv: 3x3 convolutions that halve the picture (Xiao et
+    al. 2021, arXiv:2106.14881)."""
+    bias: bool = True
+    """Whether the last projection has a bias."""
+    dropout: float = 0.0
+    """Zeroed share of the tokens' values."""
+    init: str = "normal"
+    """How Linears start: normal or xavier."""
+
+
+class Patches(Part[PatchesConfig]):
+    """(B, C, height, width) pixels -> Tokens of (B, P + h*w, D), rows of patches from top to
+    bottom.
+
+    (Vision Transformer: Dosovitskiy et al. 2020, arXiv:2010.11929)
+    """
+
+    Config = PatchesConfig
+
+    def __init__(self, config: PatchesConfig | None = None, /, **fields: Any):
+        c = self.configure(config, fields)
+        self.dim, self.has_class = c.dim, c.class_token
+        self.patch, self.stride = pair(c.patch), pair(c.stride or c.patch)
+        self.grid = self.grid_of(*pair(c.size))
+        one_of("Patches", "position", c.position, POSITIONS)
+        one_of("Patches", "stem", c.stem, STEMS)
+        if c.position == "sincos" and c.dim % 4:
+            raise OptionError(
+                f"Patches with sincos positions takes a dim that 4 divides; got {c.dim}", "dim"
+            )
+
+        self.stem = (
+            conv_stem(c, self.patch)
+            if c.stem == "conv"
+            else nn.Conv2d(c.channels, c.dim, self.patch, self.stride, bias=c.bias)
+        )
+        prefix = int(c.class_token) + c.registers
+        self.prefix = nn.Parameter(torch.zeros(prefix, c.dim)) if prefix else None
+        rows = self.grid[0] * self.grid[1] + prefix * c.position_prefix
+        self.position = nn.Parameter(torch.zeros(rows, c.dim)) if c.position == "learned" else None
+        for owned in (self.prefix, self.position):
+            if owned is not None:
+                nn.init.trunc_normal_(owned, std=0.02)
+        initialise(self, c.init)
+
+    def grid_of(self, height: int, width: int) -> tuple[int, int]:
+        """Pixels -> patches, (rows, columns). ShapeError where they do not fill the picture."""
+        (ph, pw), (sh, sw) = self.patch, self.stride
+        rows, rest_h = divmod(height - ph, sh)
+        columns, rest_w = divmod(width - pw, sw)
+        if rest_h or rest_w or rows < 0 or columns < 0:
+            raise ShapeError(
+                f"Patches takes a picture that patches of {ph}x{pw} in steps of {sh}x{sw} fill; got "
+                f"{height}x{width} (height x width): resize or pad it, or choose another patch"
+            )
+        return rows + 1, columns + 1
+
+    def forward(self, pixels: Tensor) -> Tokens:
+        """(B, C, height, width) -> Tokens of (B, P + h*w, D)."""
+        check("Patches", pixels, "batch channels height width", channels=self.config.channels)
+        grid = self.grid_of(*pixels.shape[-2:])
+        x = rearrange(self.stem(pixels), "b d h w -> b (h w) d")
+        prefix, table = self.prefix, self.table(grid, x)
+        if table is not None:
+            x = x + table[-x.shape[1] :]
+        if prefix is not None:
+            if table is not None and len(table) > x.shape[1]:  # it has rows for the prefix
+                prefix = prefix + table[: len(prefix)]
+            x = torch.cat((prefix.to(x.dtype).expand(len(x), -1, -1), x), 1)
+        x = nn.functional.dropout(x, self.config.dropout, self.training)
+        return Tokens(x, grid=(1, *grid), prefix=0 if prefix is None else len(prefix))
+
+    def table(self, grid: tuple[int, int], like: Tensor) -> Tensor | None:
+        """-> (P + h*w, D) or (h*w, D): what is added to the tokens of this grid, or None."""
+        if self.position is not None:
+            return resize_table(self.position, self.grid, grid)
+        if self.config.position == "sincos":
+            return sincos(grid, self.dim, self.config.base, like.dtype, like.device)
+        return None
+
+
+def conv_stem(c: PatchesConfig, patch: tuple[int, int]) -> nn.Sequential:
+    """(B, C, height, width) -> (B, D, h, w): 3x3 convolutions, each but the first halving the size.
+
+    Normalised over a sample's channels and pixels, so that a sample's tokens never depend on its
+    batch mates.
+    """
+    steps = patch[0].bit_length() - 1
+    if c.stride is not None or patch[0] != patch[1] or patch[0] != 2**steps or steps == 0:
+        raise OptionError(
+            f"Patches with the conv stem takes a square patch of 2, 4, 8 ... pixels and no stride; "
+            f"got patch {patch[0]}x{patch[1]} and stride {c.stride}: use the linear stem",
+            "patch",
+        )
+    widths = [max(c.dim // 2 ** (steps - i), 8) for i in range(steps + 1)]
+    layers: list[nn.Module] = []
+    for i, width in enumerate(widths):
+        inside = c.channels if i == 0 else widths[i - 1]
+        layers += [
+            nn.Conv2d(inside, width, 3, stride=2 if i else 1, padding=1, bias=False),
+            nn.GroupNorm(1, width),
+            nn.GELU(),
+        ]
+    return nn.Sequential(*layers, nn.Conv2d(widths[-1], c.dim, 1, bias=c.bias))

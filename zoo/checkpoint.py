@@ -1,0 +1,84 @@
+"""Models as files: safetensors and JSON, never pickle, never half a folder."""
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+from safetensors import SafetensorError
+from torch import Tensor
+
+from zoo.errors import UserError
+
+CONFIG, WEIGHTS, FORMAT = "config.json", "model.safetensors", 1
+
+
+def write_folder(
+    folder: str | Path, config: Mapping[str, Any], state: Mapping[str, Tensor]
+) -> Path:
+    """Write CONFIG and WEIGHTS so that the folder holds either both new files or what it held
+    before.
+
+    UserError where it cannot be written; other files of an existing folder stay.
+    """
+    folder = Path(folder)
+    tensors = {key: tensor.detach().contiguous().cpu() for key, tensor in state.items()}
+    scratch = None
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+        (scratch / CONFIG).write_text(
+            json.dumps({"zoo": FORMAT, **config}, indent=1, ensure_ascii=False) + "\n", "utf-8"
+        )
+        safetensors.torch.save_file(tensors, scratch / WEIGHTS, {"format": "pt"})
+        if folder.exists():
+            for name in (WEIGHTS, CONFIG):
+                os.replace(scratch / name, folder / name)
+        else:
+            scratch.chmod(0o755)
+            os.rename(scratch, folder)
+    except (OSError, SafetensorError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(
+            f"save takes a folder it can write to; {folder} cannot be written: {reason}"
+        ) from error
+    finally:
+        if scratch is not None:
+            shutil.rmtree(scratch, ignore_errors=True)
+    return folder
+
+
+def read_folder(folder: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """-> (config, state dict) of a folder that `write_folder` wrote. UserError says what is missing
+    or broken."""
+    folder = Path(folder)
+    takes = f"load takes a folder that model.save wrote ({CONFIG}, {WEIGHTS})"
+    if not folder.exists():
+        raise UserError(f"{takes}; {folder} does not exist")
+    if not folder.is_dir():
+        raise UserError(f"{takes}; {folder} is a file")
+    missing = [name for name in (CONFIG, WEIGHTS) if not (folder / name).is_file()]
+    if missing:
+        hint = (
+            f": did you mean {folder / 'model'}?" if (folder / "model" / CONFIG).is_file() else ""
+        )
+        raise UserError(f"{takes}; {folder} has no {' and no '.join(missing)}{hint}")
+    try:
+        config = json.loads((folder / CONFIG).read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"{takes}; {folder / CONFIG} is not readable JSON: {error}") from error
+    version = config.get("zoo") if isinstance(config, dict) else None
+    if version != FORMAT:
+        raise UserError(
+            f"{takes} in format {FORMAT}; {folder / CONFIG} says {version!r}: not written by it"
+        )
+    try:
+        return config, safetensors.torch.load_file(folder / WEIGHTS)
+    except (OSError, SafetensorError) as error:
+        raise UserError(
+            f"{takes}; {folder / WEIGHTS} is not a whole safetensors file: {error}"
+        ) from error

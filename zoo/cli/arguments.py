@@ -1,0 +1,105 @@
+"""The words behind `zoo`: commands, options, and the config's keys as flags."""
+
+import argparse
+import re
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import zoo
+from zoo.errors import UserError, suggest
+
+Flags = dict[str, Any]
+LISTS = ("models", "recipes", "runs")
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse that raises its complaint, and takes no abbreviations."""
+
+    def __init__(self, **settings: Any):
+        super().__init__(allow_abbrev=False, **settings)
+
+    def error(self, message: str) -> NoReturn:
+        """Raise `UserError` instead of leaving with a usage text."""
+        raise UserError(f"{self.prog}: {message}; see {self.prog} --help")
+
+
+def make_parser() -> Parser:
+    """The parser of all commands."""
+    parser = Parser(prog="zoo", description=zoo.__doc__)
+    parser.add_argument("--version", action="version", version=f"zoo {zoo.__version__}")
+    parser.add_argument("--debug", action="store_true", help="show tracebacks")
+    kinds = parser.add_subparsers(dest="command", metavar="COMMAND")
+
+    def add(name: str, help: str, flags: bool = False, **settings: Any) -> Parser:
+        sub = kinds.add_parser(name, help=help, description=help, **settings)
+        # a default here would overwrite a --debug in front of the command
+        sub.add_argument("--debug", action="store_true", default=argparse.SUPPRESS)
+        sub.set_defaults(flags=flags)
+        return sub
+
+    sub = add("train", "train a recipe", flags=True, add_help=False)
+    sub.usage = "zoo train RECIPE [--SECTION.KEY VALUE ...] [--debug] [--help]"
+    sub.add_argument("recipe", nargs="?", metavar="RECIPE", help="a name, or a YAML file")
+    sub.add_argument(
+        "-h", "--help", action="store_true", help="show the keys, with RECIPE's values"
+    )
+    sub.set_defaults(parser=sub)
+    sub = add("evaluate", "measure a run's best model on its test data", flags=True)
+    sub.usage = "zoo evaluate RUN [--data.test PATH]"
+    sub.add_argument("run", metavar="RUN", help="the run's folder")
+    sub = add("predict", "name what is in files")
+    sub.add_argument("model", metavar="RUN|MODEL", help="a run's folder, or a saved model's")
+    sub.add_argument("files", nargs="+", metavar="FILE", help="pictures, folders of them, patterns")
+    sub.add_argument("--format", choices=["table", "jsonl", "csv"], help="default: by --out, table")
+    sub.add_argument("--out", metavar="FILE", type=Path, help="write there instead of the screen")
+    sub.add_argument("--on-bad", choices=["report", "raise"], default="report", help="a bad file")
+    sub = add("list", "list models, recipes and runs")
+    sub.add_argument("what", nargs="?", choices=LISTS, help="default: all three")
+    sub.add_argument("pattern", nargs="?", default="*", help='such as "vit*"')
+    sub = add("show", "show each value of a recipe, and where it comes from", flags=True)
+    sub.add_argument("recipe", metavar="RECIPE", help="a name, or a YAML file")
+    sub = add("copy", "copy a recipe's script and YAML file, to be changed")
+    sub.add_argument("recipe", metavar="RECIPE")
+    sub.add_argument("folder", nargs="?", default=".", metavar="FOLDER", help="default: here")
+    return parser
+
+
+def split_flags(words: Sequence[str]) -> tuple[list[str], Flags]:
+    """["show", "x", "--optim.lr=1e-4"] -> (["show", "x"], {"optim.lr": "1e-4"})."""
+    rest: list[str] = []
+    flags: Flags = {}
+    left = iter(words)
+    for word in left:
+        match = re.fullmatch(r"--([\w-]+(?:\.[\w-]+)+)(?:=(.*))?", word, re.DOTALL)
+        if match is None:
+            rest.append(word)
+            continue
+        key, value = match.groups()
+        value = next(left, "--") if value is None else value
+        if value.startswith("--"):
+            raise UserError(f"--{key} takes a value; got none: give --{key} VALUE")
+        if key in flags:
+            raise UserError(f"--{key} is given twice, {flags[key]!r} and {value!r}; keep one")
+        flags[key] = value
+    return rest, flags
+
+
+def typed(flags: Flags) -> Flags:
+    """Options of the model as YAML reads them; the other keys have types that say how."""
+    from zoo.training.places import scalar
+
+    return {k: scalar(v) if k.startswith("model.") else v for k, v in flags.items()}
+
+
+def refuse(prog: str, extra: list[str]) -> None:
+    """`UserError` for words that no option or place takes."""
+    if not extra:
+        return
+    word = extra[0].partition("=")[0]
+    if not word.startswith("-"):
+        raise UserError(f"{prog} has no place for {word!r}; see {prog} --help")
+    from zoo.training.config import nearest
+
+    raise UserError(f"{prog} has no option {word}{nearest(word.lstrip('-'))}")
+
+

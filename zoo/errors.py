@@ -1,0 +1,41 @@
+"""What a user did wrong, in one sentence: what takes it, what it wants, what it got, where, what to
+do."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class UserError(ValueError):
+    """Bad input. The message is one sentence for the user; commands print it without a
+    traceback."""
+
+
+class ShapeError(UserError):
+    """A tensor of another shape than the part takes."""
+
+
+class OptionError(UserError):
+    """An unknown or impossible option. `key` is the option's dotted name, so callers can add where
+    it was written."""
+
+    def __init__(self, message: str, key: str = ""):
+        super().__init__(message)
+        self.key = key
+
+
+def suggest(word: str, choices: Iterable[str]) -> str:
+    """The closest choice as the end of a sentence, `; did you mean 'x'?`, or nothing where none is
+    close."""
+    close = difflib.get_close_matches(word, list(choices), n=1, cutoff=0.5)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def one_of(owner: str, option: str, value: object, choices: Iterable[str]) -> str:
+    """`value`, if it is one of the choices; else an OptionError that lists them."""
+    known = list(choices)
+    if value not in known:
+        hint = suggest(str(value), known)
+        raise OptionError(
+            f"{owner} takes the {option} {', '.join(known)}; got {value!r}{hint}", option
+        )
+    return str(value)

@@ -1,0 +1,172 @@
+"""A model: an adapter, the backbone, a head."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from zoo import checkpoint, convert
+from zoo.convert import Rule
+from zoo.errors import OptionError, UserError, suggest
+from zoo.inputs import Preprocess
+from zoo.nn import Part
+from zoo.tokens import Tokens
+
+
+@dataclass(frozen=True)
+class Record:
+    """What travels with the weights."""
+
+    family: str | None = None
+    """Which family's conversion rules hold; None for a model of one's own making."""
+    name: str | None = None
+    """The name it was created by."""
+    labels: tuple[str, ...] | None = None
+    """The name of each class, in the order of the logits."""
+    preprocess: Preprocess | None = None
+    """From a raw file to the model's input."""
+    rules: Mapping[str, tuple[Rule, ...]] = field(default_factory=dict, repr=False)
+    """Conversion rules by layout; given by the family, not saved."""
+
+
+class Model(nn.Module):
+    """`Model(adapter, backbone, head)`; `head=None` answers with the Tokens themselves."""
+
+    def __init__(
+        self, adapter: Part, backbone: Part, head: Part | None = None, record: Record | None = None
+    ):
+        super().__init__()
+        widths = {"adapter": adapter.dim, "backbone": backbone.dim_in}
+        if head is not None:
+            widths |= {"backbone's end": backbone.dim, "head": head.dim}
+        for (one, a), (other, b) in zip(
+            list(widths.items())[::2], list(widths.items())[1::2], strict=True
+        ):
+            if a != b:
+                raise OptionError(
+                    f"Model takes parts of one width; got {one} {a} and {other} {b}", "dim"
+                )
+        if getattr(head, "reads_class", False) and not getattr(adapter, "has_class", True):
+            raise OptionError(
+                "Model takes a head that reads the class token only with an adapter that makes one; "
+                "got class_token=False: set the head's pool to mean",
+                "class_token",
+            )
+        self.adapter, self.backbone, self.head = adapter, backbone, head
+        self.record = record or Record()
+
+    def forward(self, *inputs: Any, **named: Any) -> Any:
+        """Raw tensors -> the head's answer; for pictures, (B, C, height, width) -> (B, classes)."""
+        tokens = self.adapter(*inputs, **named)
+        tokens = self.backbone(tokens)
+        return tokens if self.head is None else self.head(tokens)
+
+    def features(self, *inputs: Any, **named: Any) -> Tokens:
+        """Raw tensors -> Tokens after the last norm, prefix tokens included."""
+        return self.backbone(self.adapter(*inputs, **named))
+
+    def extra_repr(self) -> str:
+        """Name and size, for print(model)."""
+        count = sum(p.numel() for p in self.parameters())
+        return f"{self.record.name or 'of its own making'}, {count / 1e6:.2f} M parameters"
+
+    @torch.inference_mode()
+    def predict(self, source: Any, batch: int = 64) -> Any:
+        """A picture (path, bytes or PIL image) -> {"label", "probability", "probabilities"}; a list
+        gives a list.
+
+        Pictures are prepared exactly as in training. A path is repeated as "file". UserError for a
+        bad picture, and for a model that has no head or does not know its preprocessing.
+        """
+        prepare, labels = self.record.preprocess, self.record.labels
+        if self.head is None or prepare is None:
+            lacks = "no head" if self.head is None else "no preprocessing in its record"
+            raise UserError(
+                f"predict takes a model with a head and preprocessing; this one has {lacks}"
+            )
+        sources = (
+            list(source)
+            if isinstance(source, Sequence) and not isinstance(source, (str, bytes))
+            else [source]
+        )
+        was_training, place = self.training, next(self.parameters())
+        self.eval()
+        try:
+            rows = []
+            for start in range(0, len(sources), batch):
+                pixels = torch.stack([prepare(s) for s in sources[start : start + batch]])
+                rows += (
+                    self(pixels.to(place.device, place.dtype)).float().softmax(-1).cpu().tolist()
+                )
+        finally:
+            self.train(was_training)
+        answers = [_named(s, row, labels) for s, row in zip(sources, rows, strict=True)]
+        return (
+            answers
+            if isinstance(source, Sequence) and not isinstance(source, (str, bytes))
+            else answers[0]
+        )
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the model as a folder of safetensors and JSON that `zoo.load` takes; returns its
+        path."""
+        parts = {"adapter": self.adapter, "backbone": self.backbone, "head": self.head}
+        config = {name: None if part is None else plain(part) for name, part in parts.items()}
+        r = self.record
+        record = {
+            "family": r.family,
+            "name": r.name,
+            "labels": None if r.labels is None else list(r.labels),
+            "preprocess": None if r.preprocess is None else r.preprocess.to_dict(),
+        }
+        return checkpoint.write_folder(folder, {**config, "record": record}, self.state_dict())
+
+    def state_for(self, layout: str) -> dict[str, Tensor]:
+        """The state dict under another library's keys and shapes, such as "timm"."""
+        return convert.to_theirs(self.rules_for(layout), self.state_dict())
+
+    def rules_for(self, layout: str) -> tuple[Rule, ...]:
+        """The conversion rules of a layout. OptionError where the model's family has none."""
+        rules = self.record.rules
+        if layout not in rules:
+            takes = ", ".join(rules) or "none, since it belongs to no family"
+            hint = suggest(layout, rules)
+            raise OptionError(
+                f"{self.record.name or 'This model'} has the layouts {takes}; got {layout!r}{hint}",
+                "layout",
+            )
+        return rules[layout]
+
+
+def load_state(
+    model: Model, state: Mapping[str, Tensor], layout: str = "zoo", assign: bool = False
+) -> Model:
+    """Copy a state dict in the given layout ("zoo", "timm") into the model, all of it or nothing.
+
+    `assign` puts the tensors themselves in place of the model's (for a model on the meta device).
+    ConversionError lists every missing, unknown or differently shaped tensor.
+    """
+    shapes = {key: tensor.shape for key, tensor in model.state_dict().items()}
+    rules = tuple(Rule(key, key) for key in shapes) if layout == "zoo" else model.rules_for(layout)
+    model.load_state_dict(convert.from_theirs(rules, state, shapes), assign=assign)
+    return model
+
+
+def plain(part: Part) -> dict[str, Any]:
+    """A part as JSON-like values: its kind, and its config."""
+    return {"kind": type(part).__name__, **dataclasses.asdict(part.config)}
+
+
+def _named(source: Any, row: list[float], labels: tuple[str, ...] | None) -> dict[str, Any]:
+    names = labels or tuple(str(i) for i in range(len(row)))
+    best = max(range(len(row)), key=row.__getitem__)
+    answer = {
+        "label": names[best],
+        "probability": row[best],
+        "probabilities": dict(zip(names, row, strict=True)),
+    }
+    return {"file": str(source), **answer} if isinstance(source, (str, Path)) else answer

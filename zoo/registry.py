@@ -1,0 +1,176 @@
+"""From names to models: `create` a new one, `load` a saved one, list what there is."""
+
+import dataclasses
+import inspect
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from zoo import adapters, checkpoint, heads
+from zoo.errors import OptionError, UserError, suggest
+from zoo.families import FAMILIES, Family
+from zoo.inputs import Preprocess
+from zoo.model import Model, Record, load_state
+from zoo.nn import Backbone, Part
+from zoo.nn.part import from_plain
+from zoo.shapes import pair
+
+PARTS: dict[str, dict[str, type[Part]]] = {
+    section: {kind.__name__: kind for kind in kinds}
+    for section, kinds in {
+        "adapter": (adapters.Patches,),
+        "backbone": (Backbone,),
+        "head": (heads.Classify,),
+    }.items()
+}
+SHARED = (
+    "init",
+)  # an option that every part has, and that only makes sense for all of them at once
+
+
+def list_models(pattern: str = "*") -> list[str]:
+    """Names that `create` takes, those that match an fnmatch pattern. Other sizes of a family can
+    be created too."""
+    return [name for family in FAMILIES for name in family.names if fnmatch(name, pattern)]
+
+
+def create(name: str, classes: int | Sequence[str] | None = None, **options: Any) -> Model:
+    """A model with random weights by its name, such as "vit_tiny_patch16_224".
+
+    `classes` is a number or the labels' names. Any option of its parts goes by name, flat where one
+    part has it (`layer_scale=1e-5`), dotted where several do (`**{"head.dropout": 0.1}`);
+    `head=None` gives the body alone. OptionError for an unknown name or option, with the closest
+    one.
+    """
+    family, columns = find(name)
+    labels = None
+    if classes is not None:
+        columns["classes"], labels = count_and_labels(classes)
+    headless = "head" in options and options.pop("head") is None
+    taken = inspect.signature(family.build).parameters
+    columns |= {key: options.pop(key) for key in list(options) if key in taken}
+    configs: dict[str, Any] = dict(zip(PARTS, family.build(**columns), strict=True))
+    for key, value in options.items():
+        set_option(configs, key, value, taken)
+    parts = {
+        section: build_part(config)
+        for section, config in configs.items()
+        if not (headless and section == "head")
+    }
+    prepare = preprocess_for(family, configs["adapter"])
+    return Model(**parts, record=Record(family.name, name, labels, prepare, family.rules))
+
+
+def load(folder: str | Path, classes: int | Sequence[str] | None = None) -> Model:
+    """A model that `model.save` wrote, with its weights, labels and preprocessing.
+
+    `classes` renews the head, with random weights, for other labels, and keeps all else.
+    UserError where a file is missing or broken, ConversionError where a tensor is.
+    """
+    saved, state = checkpoint.read_folder(folder)
+    where = Path(folder) / checkpoint.CONFIG
+    configs = {section: read_config(section, saved.get(section), where) for section in PARTS}
+    facts = saved.get("record") or {}
+    record = Record(
+        family=facts.get("family"),
+        name=facts.get("name"),
+        labels=None if facts.get("labels") is None else tuple(facts["labels"]),
+        preprocess=None
+        if facts.get("preprocess") is None
+        else Preprocess.from_dict(facts["preprocess"]),
+        rules=next((family.rules for family in FAMILIES if family.name == facts.get("family")), {}),
+    )
+    with torch.device("meta"):
+        model = Model(
+            **{s: build_part(c) for s, c in configs.items() if c is not None}, record=record
+        )
+    load_state(model, state, assign=True)
+    if classes is not None:
+        count, labels = count_and_labels(classes)
+        model.head = build_part(dataclasses.replace(configs["head"], classes=count))
+        model.record = dataclasses.replace(record, labels=labels)
+    return model
+
+
+def find(name: str) -> tuple[Family, dict[str, Any]]:
+    """A model's name -> its family and columns. OptionError with the closest name where no family
+    takes it."""
+    for family in FAMILIES:
+        columns = family.parse(name)
+        if columns is not None:
+            return family, columns
+    hint = suggest(name, list_models()) or "; zoo.list_models() shows the names"
+    raise OptionError(f"create takes the name of a model; got {name!r}{hint}", "name")
+
+
+def count_and_labels(classes: int | Sequence[str]) -> tuple[int, tuple[str, ...] | None]:
+    """10 -> (10, None); ["cat", "dog"] -> (2, ("cat", "dog"))."""
+    return (classes, None) if isinstance(classes, int) else (len(classes), tuple(classes))
+
+
+def build_part(config: Any) -> Part:
+    """A config -> the part that it is of."""
+    return Part.of_config[type(config)](config)
+
+
+def read_config(section: str, saved: Any, where: Path) -> Any:
+    """A part's JSON -> its config, or None for none. UserError for a kind or an option that this
+    version lacks."""
+    if saved is None and section == "head":
+        return None
+    kinds = PARTS[section]
+    kind = saved.get("kind") if isinstance(saved, dict) else None
+    if kind not in kinds:
+        raise UserError(f"load takes the {section} {' or '.join(kinds)}; got {kind!r} in {where}")
+    return from_plain(kinds[kind].Config, {k: v for k, v in saved.items() if k != "kind"}, kind)
+
+
+def set_option(configs: dict[str, Any], key: str, value: Any, columns: Mapping[str, Any]) -> None:
+    """Put one option of `create` into the config that has it. OptionError where none or several
+    have."""
+    owners = {section: _fields(config) for section, config in configs.items()}
+    owners["block"] = _fields(configs["backbone"].stages[0].block)
+    owners["backbone"] -= {"stages"}
+    section, _, name = key.rpartition(".")
+    found = [s for s, names in owners.items() if name in names and section in ("", s)]
+    if len(found) > 1 and name not in SHARED:
+        dotted = ", ".join(f"{s}.{name}" for s in found)
+        raise OptionError(f"create knows several options {name!r}: {dotted}; say which", key)
+    if not found:
+        every = [*columns, *(n for names in owners.values() for n in names)]
+        every += [f"{s}.{n}" for s, names in owners.items() for n in names]
+        hint = (
+            suggest(key, every) or f"; there are {', '.join(sorted(set(every[: len(every) // 2])))}"
+        )
+        raise OptionError(f"create has no option {key!r}{hint}", key)
+    for owner in found:
+        if owner == "block":
+            old = configs["backbone"]
+            stages = tuple(
+                dataclasses.replace(s, block=dataclasses.replace(s.block, **{name: value}))
+                for s in old.stages
+            )
+            configs["backbone"] = dataclasses.replace(old, stages=stages)
+        else:
+            configs[owner] = dataclasses.replace(configs[owner], **{name: value})
+
+
+def preprocess_for(family: Family, adapter: Any) -> Preprocess:
+    """The family's preprocessing at the adapter's size and channels (one grey channel: the mean of
+    the facts)."""
+    facts = dict(family.preprocess)
+    for name in ("mean", "std"):
+        values = facts[name]
+        facts[name] = (
+            values
+            if adapter.channels == len(values)
+            else (sum(values) / len(values),) * adapter.channels
+        )
+    return Preprocess(size=pair(adapter.size), channels=adapter.channels, **facts)
+
+
+def _fields(config: Any) -> set[str]:
+    return {field.name for field in dataclasses.fields(config)}

@@ -1,0 +1,46 @@
+"""What adapters, backbones and heads pass to each other."""
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+Grid = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """A batch of token sequences. Heads see this and never the raw sample."""
+
+    x: Tensor
+    """(B, T, D) float: the tokens, `prefix` special ones first."""
+    keep: Tensor | None = None
+    """(B, T) bool, True = a real token; None = all are."""
+    positions: Tensor | None = None
+    """(B, T, A) the place of each token on A axes; None = derived from the grid or from `keep`."""
+    grid: Grid | None = None
+    """(t, h, w) of the tokens behind the prefix; None once tokens were dropped or joined."""
+    prefix: int = 0
+    """How many class and register tokens stand in front."""
+
+    def replace(self, **changes: Any) -> Self:
+        """A copy with some fields changed."""
+        return replace(self, **changes)
+
+
+_TENSORS = ("x", "keep", "positions")
+
+
+def _flatten(tokens: Tokens) -> tuple[list[Tensor], Any]:
+    present = tuple(name for name in _TENSORS if getattr(tokens, name) is not None)
+    return [getattr(tokens, name) for name in present], (present, tokens.grid, tokens.prefix)
+
+
+def _unflatten(tensors: Any, context: Any) -> Tokens:
+    present, grid, prefix = context
+    return Tokens(**dict(zip(present, tensors, strict=True)), grid=grid, prefix=prefix)
+
+
+# Sharding, export and data-parallel hooks look for tensors inside a pytree.
+pytree.register_pytree_node(Tokens, _flatten, _unflatten, serialized_type_name="zoo.Tokens")
