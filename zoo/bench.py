@@ -1,7 +1,8 @@
-"""Side by side with peers: the same weights, one process, alternating, and the ratio with its interval.
+"""Side by side with peers: the same weights, one process, alternating, and the ratio with its
+interval.
 
-A shared machine is noisy, so a time alone says little. Here both sides run in turn, in an order that
-changes from round to round, and what is reported is the ratio of neighbours.
+A shared machine is noisy, so a time alone says little. Here both sides run in turn, in an order
+that changes from round to round, and what is reported is the ratio of neighbours.
 """
 
 import platform
@@ -42,7 +43,8 @@ class Ratio:
 def race(
     name: str, ours: Callable[[], object], theirs: Callable[[], object], rounds: int = 40
 ) -> Ratio:
-    """Run both in turn `rounds` times, after three unmeasured turns each, and compare neighbours."""
+    """Run both in turn `rounds` times, after three unmeasured turns each, and compare
+    neighbours."""
     sides = (ours, theirs)
     for side in sides * 3:
         side()

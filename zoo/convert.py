@@ -1,9 +1,9 @@
 """From another library's state dict to ours and back, by a table of whole keys.
 
 A table is a tuple of `Rule(theirs, ours)`. In both columns `{i}` stands for the same number and
-`*` for `weight` and `bias`. The table is applied to the keys that our model has, so a rule for a part that
-this model lacks lies idle; but every tensor of both sides must be accounted for, or one error lists
-all that are not.
+`*` for `weight` and `bias`. The table is applied to the keys that our model has, so a rule for a
+part that this model lacks lies idle; but every tensor of both sides must be accounted for, or one
+error lists all that are not.
 """
 
 import re

@@ -52,8 +52,8 @@ class Model(nn.Module):
                 )
         if getattr(head, "reads_class", False) and not getattr(adapter, "has_class", True):
             raise OptionError(
-                "Model takes a head that reads the class token only with an adapter that makes one; "
-                "got class_token=False: set the head's pool to mean",
+                "Model takes a head that reads the class token where the adapter makes one; "
+                "got class_token=False: set pool to mean",
                 "class_token",
             )
         self.adapter, self.backbone, self.head = adapter, backbone, head

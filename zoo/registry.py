@@ -123,7 +123,7 @@ def read_config(section: str, saved: Any, where: Path) -> Any:
         return None
     kinds = PARTS[section]
     kind = saved.get("kind") if isinstance(saved, dict) else None
-    if kind not in kinds:
+    if not isinstance(saved, dict) or kind not in kinds:
         raise UserError(f"load takes the {section} {' or '.join(kinds)}; got {kind!r} in {where}")
     return from_plain(kinds[kind].Config, {k: v for k, v in saved.items() if k != "kind"}, kind)
 
@@ -140,11 +140,9 @@ def set_option(configs: dict[str, Any], key: str, value: Any, columns: Mapping[s
         dotted = ", ".join(f"{s}.{name}" for s in found)
         raise OptionError(f"create knows several options {name!r}: {dotted}; say which", key)
     if not found:
-        every = [*columns, *(n for names in owners.values() for n in names)]
-        every += [f"{s}.{n}" for s, names in owners.items() for n in names]
-        hint = (
-            suggest(key, every) or f"; there are {', '.join(sorted(set(every[: len(every) // 2])))}"
-        )
+        flat = sorted({*columns, *(n for names in owners.values() for n in names)})
+        dotted = [f"{s}.{n}" for s, names in owners.items() for n in names]
+        hint = suggest(key, [*flat, *dotted]) or f"; there are {', '.join(flat)}"
         raise OptionError(f"create has no option {key!r}{hint}", key)
     for owner in found:
         if owner == "block":

@@ -95,8 +95,8 @@ class Patches(Part[PatchesConfig]):
         columns, rest_w = divmod(width - pw, sw)
         if rest_h or rest_w or rows < 0 or columns < 0:
             raise ShapeError(
-                f"Patches takes a picture that patches of {ph}x{pw} in steps of {sh}x{sw} fill; got "
-                f"{height}x{width} (height x width): resize or pad it, or choose another patch"
+                f"Patches takes a picture that patches of {ph}x{pw} in steps of {sh}x{sw} fill; "
+                f"got {height}x{width} (height x width): resize it or choose another patch"
             )
         return rows + 1, columns + 1
 

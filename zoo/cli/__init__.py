@@ -1,7 +1,7 @@
-"""The `zoo` command: train, evaluate, predict, list, show, copy.
+"""The `zoo` command.
 
-Keys of the config are flags: `--optim.lr 1e-4`. What a user got wrong is said in one sentence, exit
-code 2.
+Keys of the config are flags: `--optim.lr 1e-4`. What a user got wrong is said in one sentence on
+stderr, exit code 2; Ctrl-C gives 130.
 """
 
 import argparse
@@ -12,46 +12,38 @@ from typing import Any
 
 from zoo.cli import commands
 from zoo.cli.arguments import Flags, Parser, make_parser, refuse, split_flags, typed
-from zoo.cli.predict import predict
+from zoo.cli.predicting import predict
 from zoo.errors import UserError, suggest
 
+__all__ = ["main", "script"]
+
 COMMANDS: dict[str, Callable[[argparse.Namespace, Flags], int]] = {
-    "train": train,
-    "evaluate": evaluate,
+    "train": commands.train,
+    "evaluate": commands.evaluate,
     "predict": predict,
-    "list": list_,
-    "show": show,
-    "copy": copy,
+    "list": commands.list_,
+    "show": commands.show,
+    "copy": commands.copy,
 }
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command line (default: this process's) and returns its exit code."""
+    """Run one command line (default: this process's) and return its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     return guarded(lambda: command(words), debug="--debug" in words)
 
 
 def script(run: Callable[[Any], Any], argv: Sequence[str] | None = None) -> int:
-    """The command line of a recipe script: `python SCRIPT --config FILE [--optim.lr 1e-4] ...`."""
+    """The same for a recipe script: `python SCRIPT --config FILE [--optim.lr 1e-4 ...]`.
+
+    `run` is the script's `main(config)`.
+    """
     words = list(sys.argv[1:] if argv is None else argv)
-
-    def command() -> int:
-        rest, flags = split_flags(words)
-        parser = Parser(description=run.__doc__, epilog="Keys of the config are flags too.")
-        parser.add_argument("--config", required=True, metavar="FILE", help="YAML file, or recipe")
-        parser.add_argument("--debug", action="store_true", help="show tracebacks")
-        args, extra = parser.parse_known_args(rest)
-        refuse(parser.prog, extra)
-        from zoo import training
-
-        training.train(args.config, flags, main=run)
-        return 0
-
-    return guarded(command, debug="--debug" in words)
+    return guarded(lambda: run_script(run, words), debug="--debug" in words)
 
 
 def guarded(run: Callable[[], int], debug: bool) -> int:
-    """The exit code of `run`: 2 with one sentence for a user's mistake, 130 for Ctrl-C."""
+    """The exit code of `run`; `debug` lets exceptions through."""
     try:
         return run()
     except UserError as error:
@@ -64,13 +56,13 @@ def guarded(run: Callable[[], int], debug: bool) -> int:
             raise
         print("interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # the reader, such as `head`, has gone; Python must not flush to it
+    except BrokenPipeError:  # the reader, such as `head`, has gone: nothing may be flushed to it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
 
 
 def command(words: list[str]) -> int:
-    """Parses the words and calls the command's function."""
+    """Parse the words of a command line and call its command."""
     parser = make_parser()
     if words and not words[0].startswith("-") and words[0] not in COMMANDS:
         hint = suggest(words[0], COMMANDS) or f"; there are {', '.join(COMMANDS)}"
@@ -78,9 +70,24 @@ def command(words: list[str]) -> int:
     rest, flags = split_flags(words)
     args, extra = parser.parse_known_args(rest)
     if args.command is None:
+        refuse("zoo", [*extra, *(f"--{key}" for key in flags)])
         parser.print_help()
         return 0
     refuse(f"zoo {args.command}", extra)
-    if flags and not args.flags:
+    if flags and not args.takes_keys:
         raise UserError(f"zoo {args.command} takes no keys of a config; got --{next(iter(flags))}")
-    return COMMANDS[args.command](args, flags)
+    return COMMANDS[args.command](args, typed(flags))
+
+
+def run_script(run: Callable[[Any], Any], words: list[str]) -> int:
+    """Parse the words of a script's command line and train with it."""
+    rest, flags = split_flags(words)
+    parser = Parser(description=run.__doc__, epilog="Keys of the config are flags: --optim.lr 1e-4")
+    parser.add_argument(
+        "--config", required=True, metavar="FILE", help="YAML file, or recipe's name"
+    )
+    parser.add_argument("--debug", action="store_true", help="show tracebacks")
+    args, extra = parser.parse_known_args(rest)
+    refuse(parser.prog, extra)
+    commands.train_with(args.config, typed(flags), run)
+    return 0

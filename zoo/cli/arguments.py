@@ -3,10 +3,11 @@
 import argparse
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 import zoo
-from zoo.errors import UserError, suggest
+from zoo.errors import UserError
 
 Flags = dict[str, Any]
 LISTS = ("models", "recipes", "runs")
@@ -24,41 +25,46 @@ class Parser(argparse.ArgumentParser):
 
 
 def make_parser() -> Parser:
-    """The parser of all commands."""
+    """The parser of all commands; `takes_keys` says whether the config's keys are flags of one."""
     parser = Parser(prog="zoo", description=zoo.__doc__)
     parser.add_argument("--version", action="version", version=f"zoo {zoo.__version__}")
     parser.add_argument("--debug", action="store_true", help="show tracebacks")
     kinds = parser.add_subparsers(dest="command", metavar="COMMAND")
 
-    def add(name: str, help: str, flags: bool = False, **settings: Any) -> Parser:
+    def add(name: str, help: str, takes_keys: bool = False, **settings: Any) -> Parser:
         sub = kinds.add_parser(name, help=help, description=help, **settings)
-        # a default here would overwrite a --debug in front of the command
+        # no default here, it would undo a --debug in front of the command
         sub.add_argument("--debug", action="store_true", default=argparse.SUPPRESS)
-        sub.set_defaults(flags=flags)
+        sub.set_defaults(takes_keys=takes_keys, parser=sub)
         return sub
 
-    sub = add("train", "train a recipe", flags=True, add_help=False)
-    sub.usage = "zoo train RECIPE [--SECTION.KEY VALUE ...] [--debug] [--help]"
+    usage = "zoo train RECIPE [--SECTION.KEY VALUE ...]"
+    sub = add("train", "train a recipe", takes_keys=True, add_help=False, usage=usage)
     sub.add_argument("recipe", nargs="?", metavar="RECIPE", help="a name, or a YAML file")
-    sub.add_argument(
-        "-h", "--help", action="store_true", help="show the keys, with RECIPE's values"
-    )
-    sub.set_defaults(parser=sub)
-    sub = add("evaluate", "measure a run's best model on its test data", flags=True)
-    sub.usage = "zoo evaluate RUN [--data.test PATH]"
-    sub.add_argument("run", metavar="RUN", help="the run's folder")
-    sub = add("predict", "name what is in files")
+    sub.add_argument("-h", "--help", action="store_true", help="show the keys and RECIPE's values")
+
+    usage = "zoo evaluate RUN [--data.test PATH]"
+    sub = add("evaluate", "measure a run's model on test data", takes_keys=True, usage=usage)
+    sub.add_argument("run", metavar="RUN", help="a run's folder")
+
+    sub = add("predict", "name what files show")
     sub.add_argument("model", metavar="RUN|MODEL", help="a run's folder, or a saved model's")
     sub.add_argument("files", nargs="+", metavar="FILE", help="pictures, folders of them, patterns")
-    sub.add_argument("--format", choices=["table", "jsonl", "csv"], help="default: by --out, table")
-    sub.add_argument("--out", metavar="FILE", type=Path, help="write there instead of the screen")
-    sub.add_argument("--on-bad", choices=["report", "raise"], default="report", help="a bad file")
+    formats = ["table", "jsonl", "csv"]
+    sub.add_argument("--format", choices=formats, help="default: as --out ends, or table")
+    sub.add_argument("--out", metavar="FILE", type=Path, help="write there, not on the screen")
+    bad = "report an unreadable file in its row (default), or stop"
+    sub.add_argument("--on-bad", choices=["report", "raise"], default="report", help=bad)
+
     sub = add("list", "list models, recipes and runs")
-    sub.add_argument("what", nargs="?", choices=LISTS, help="default: all three")
-    sub.add_argument("pattern", nargs="?", default="*", help='such as "vit*"')
-    sub = add("show", "show each value of a recipe, and where it comes from", flags=True)
+    sub.add_argument("what", nargs="?", choices=LISTS, help="one of them")
+    sub.add_argument("pattern", nargs="?", default="*", metavar="PATTERN", help='such as "vit*"')
+
+    usage = "zoo show RECIPE [--SECTION.KEY VALUE ...]"
+    sub = add("show", "show a recipe's values and their origins", takes_keys=True, usage=usage)
     sub.add_argument("recipe", metavar="RECIPE", help="a name, or a YAML file")
-    sub = add("copy", "copy a recipe's script and YAML file, to be changed")
+
+    sub = add("copy", "copy a recipe's script and YAML file, to change them")
     sub.add_argument("recipe", metavar="RECIPE")
     sub.add_argument("folder", nargs="?", default=".", metavar="FOLDER", help="default: here")
     return parser
@@ -85,14 +91,14 @@ def split_flags(words: Sequence[str]) -> tuple[list[str], Flags]:
 
 
 def typed(flags: Flags) -> Flags:
-    """Options of the model as YAML reads them; the other keys have types that say how."""
+    """The model's options as YAML reads them; the other keys have types, which `resolve` knows."""
     from zoo.training.places import scalar
 
     return {k: scalar(v) if k.startswith("model.") else v for k, v in flags.items()}
 
 
 def refuse(prog: str, extra: list[str]) -> None:
-    """`UserError` for words that no option or place takes."""
+    """UserError for words that no option and no place takes."""
     if not extra:
         return
     word = extra[0].partition("=")[0]
@@ -100,6 +106,4 @@ def refuse(prog: str, extra: list[str]) -> None:
         raise UserError(f"{prog} has no place for {word!r}; see {prog} --help")
     from zoo.training.config import nearest
 
-    raise UserError(f"{prog} has no option {word}{nearest(word.lstrip('-'))}")
-
-
+    raise UserError(f"{prog} has no option {word}{nearest(word.lstrip('-'), mark='--')}")

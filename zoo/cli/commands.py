@@ -9,25 +9,33 @@ from pathlib import Path
 from typing import Any
 
 import zoo
-from zoo.cli.arguments import LISTS, Flags, typed
+from zoo.cli.arguments import LISTS, Flags
 from zoo.cli.table import write_table
 from zoo.errors import UserError
 
-Rows = tuple[list[str], list[list[Any]]]
+Table = tuple[list[str], list[list[Any]]]  # columns, rows
 
 
 def train(args: argparse.Namespace, flags: Flags) -> int:
     """`zoo train`."""
     if args.help:
         args.parser.print_help()
-        show_keys(args.recipe, typed(flags))
+        show_keys(args.recipe, flags)
         return 0
     if args.recipe is None:
         raise UserError("zoo train takes a RECIPE; got none: `zoo list recipes` names them")
+    train_with(args.recipe, flags)
+    return 0
+
+
+def train_with(recipe: str, flags: Flags, run: Callable[[Any], Any] | None = None) -> None:
+    """Train a recipe with the `main(config)` of its own script, or another."""
     from zoo import training
 
-    training.train(args.recipe, typed(flags))
-    return 0
+    if run is None:
+        training.train(recipe, flags)
+    else:
+        training.train(recipe, flags, main=run)
 
 
 def evaluate(args: argparse.Namespace, flags: Flags) -> int:
@@ -38,80 +46,96 @@ def evaluate(args: argparse.Namespace, flags: Flags) -> int:
     from zoo import training
 
     figures = training.evaluate(args.run, flags.get("data.test"))
-    rows = [[k, f"{v:.4f}" if isinstance(v, float) else v] for k, v in figures.items()]
-    write_table(["metric", "value"], [r for r in rows if not isinstance(r[1], dict | list)])
-    return 0
-
-
-def list_models(pattern: str) -> tuple[list[str], list[list[Any]]]:
-    """Names that `zoo.create` takes."""
-    return ["model"], [[name] for name in zoo.list_models(pattern)]
-
-
-def list_recipes(pattern: str) -> tuple[list[str], list[list[Any]]]:
-    """Recipes with the first line of their YAML file."""
-    from zoo.training import recipes
-
-    names = [name for name in recipes.names() if fnmatch(name, pattern)]
-    firsts = [recipes.find(name).read_text(encoding="utf-8").split("\n")[0] for name in names]
-    notes = [first.lstrip("# ") if first.startswith("#") else "" for first in firsts]
-    return ["recipe", "what"], [list(row) for row in zip(names, notes, strict=True)]
-
-
-def list_runs(pattern: str) -> tuple[list[str], list[list[Any]]]:
-    """Run folders below ./runs with their results, oldest first."""
-    found = [
-        p.parent for depth in ("*/*", "*/*/*") for p in Path("runs").glob(f"{depth}/config.yaml")
-    ]
-    rows = []
-    for run in sorted(found, key=lambda p: (p.name, p)):
-        if fnmatch(str(run), pattern) or fnmatch(str(run.relative_to("runs")), pattern):
-            rows.append([str(run), run_note(run / "result.json")])
-    return ["run", "result"], rows
-
-
-def run_note(file: Path) -> str:
-    """The figures of a result.json in one line."""
-    try:
-        result = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return "not finished"
-    except ValueError:
-        return f"{file.name} is broken"
-    figures = (
-        {k: v for k, v in result.items() if isinstance(v, float)}
-        if isinstance(result, dict)
-        else {}
-    )
-    return "  ".join(f"{name} {value:.4g}" for name, value in figures.items())
-
-
-def list_(args: argparse.Namespace, flags: Flags) -> int:
-    """`zoo list`."""
-    for what in [args.what] if args.what else LISTS:
-        columns, rows = LISTS[what](args.pattern)
-        if rows:
-            write_table(columns, rows)
-        else:
-            print(f"no {what}" + ("" if args.pattern == "*" else f" like {args.pattern}"))
-        if args.what is None:
-            print()
+    rows = [[name, f"{v:.4f}"] for name, v in figures.items() if isinstance(v, float)]
+    write_table(["metric", "value"], rows)
     return 0
 
 
 def show(args: argparse.Namespace, flags: Flags) -> int:
     """`zoo show`."""
     from zoo.training.config import collect
-    from zoo.training.schema import wording
 
-    draft = collect(args.recipe, typed(flags))
-    rows = []
+    draft = collect(args.recipe, flags)
+    rows = [["recipe", draft.name, str(draft.path)]]
     for key, value in draft.values.items():
         layer, where = draft.origins[key]
-        value = "must be given" if value is MISSING else wording(value)
-        rows.append([key, value, "" if value == "must be given" else f"{layer} {where}".strip()])
-    write_table(["key", "value", "from"], [["recipe", draft.name, str(draft.path)], *rows])
+        rows.append([key, shown(value), "" if value is MISSING else f"{layer} {where}".strip()])
+    write_table(["key", "value", "from"], rows)
     return 0
+
+
+def show_keys(recipe: str | None, flags: Flags) -> None:
+    """The keys of each section: what they take, their value in `recipe`, a line of help."""
+    from zoo.training.config import collect
+    from zoo.training.schema import KEYS, SECTIONS
+
+    values = collect(recipe, flags).values if recipe else {k.name: k.default for k in KEYS.values()}
+    for section, kind in SECTIONS.items():
+        print(f"\n{section}: {kind.__doc__}")
+        keys = [key for key in KEYS.values() if key.name.startswith(f"{section}.")]
+        rows = [[f"--{k.name}", k.short, shown(values[k.name]), k.help] for k in keys]
+        write_table(["", "takes", "value", ""], rows)
+    print("\nmodel: name, load (a saved model's folder) or backbone, and any option of its parts")
+    rows = [[f"--{k}", shown(v)] for k, v in values.items() if k.startswith("model.")]
+    write_table(["", "value"], rows or [["--model.name", shown(MISSING)]])
+
+
+def shown(value: Any) -> str:
+    """A config's value, or that one must be given."""
+    from zoo.training.schema import wording
+
+    return "must be given" if value is MISSING else wording(value)
+
+
+def list_(args: argparse.Namespace, flags: Flags) -> int:
+    """`zoo list`."""
+    tables = {"models": list_models, "recipes": list_recipes, "runs": list_runs}
+    for what in [args.what] if args.what else LISTS:
+        columns, rows = tables[what](args.pattern)
+        if rows:
+            write_table(columns, rows)
+        else:
+            print(f"no {what}" + ("" if args.pattern == "*" else f" like {args.pattern!r}"))
+        if args.what is None and what != LISTS[-1]:
+            print()
+    return 0
+
+
+def list_models(pattern: str) -> Table:
+    """Names that `zoo.create` takes."""
+    return ["model"], [[name] for name in zoo.list_models(pattern)]
+
+
+def list_recipes(pattern: str) -> Table:
+    """Recipes, with the comment that opens their YAML file."""
+    from zoo.training import recipes
+
+    names = [name for name in recipes.names() if fnmatch(name, pattern)]
+    firsts = [recipes.find(name).read_text(encoding="utf-8").partition("\n")[0] for name in names]
+    notes = [first.lstrip("# ") if first.startswith("#") else "" for first in firsts]
+    return ["recipe", "about"], [list(row) for row in zip(names, notes, strict=True)]
+
+
+def list_runs(pattern: str) -> Table:
+    """Run folders below ./runs and how they ended, oldest first."""
+    top = Path("runs")
+    found = [p.parent for depth in ("*/*", "*/*/*") for p in top.glob(f"{depth}/config.yaml")]
+    names = sorted(found, key=lambda p: (p.name, p))
+    rows = [[str(p), ending(p)] for p in names if fnmatch(p.relative_to(top).as_posix(), pattern)]
+    return ["run", "result"], rows
+
+
+def ending(run: Path) -> str:
+    """The figures in a run's result.json, in one line."""
+    try:
+        result = json.loads((run / "result.json").read_text(encoding="utf-8"))
+        splits = {split: result.get(split) or {} for split in ("val", "test")}
+        figures = [f"{s} {k} {v:.4f}" for s, values in splits.items() for k, v in values.items()]
+        return "  ".join(["interrupted"] * bool(result.get("interrupted")) + figures)
+    except FileNotFoundError:
+        return "not finished"
+    except (OSError, ValueError, AttributeError):
+        return "result.json is broken"
 
 
 def copy(args: argparse.Namespace, flags: Flags) -> int:
@@ -120,26 +144,6 @@ def copy(args: argparse.Namespace, flags: Flags) -> int:
 
     code, values = recipes.copy(args.recipe, args.folder)
     print(f"{code}\n{values}")
-    print(f"zoo train {values}           # your values, our script")
-    print(f"python {code} --config {values}   # your values, your script")
+    print(f"your values with our script:   zoo train {values}")
+    print(f"your values with your script:  python {code} --config {values}")
     return 0
-
-
-def show_keys(recipe: str | None, flags: Flags) -> None:
-    """The keys of the config by section, each with what it takes, its value in `recipe` and help."""
-    from zoo.training.config import collect
-    from zoo.training.schema import KEYS, SECTIONS, wording
-
-    values = collect(recipe, flags).values if recipe else {k.name: k.default for k in KEYS.values()}
-    for section, kind in SECTIONS.items():
-        print(f"\n{section}: {kind.__doc__}")
-        rows = []
-        for key in KEYS.values():
-            if key.name.startswith(f"{section}."):
-                value = values[key.name]
-                value = "must be given" if value is MISSING else wording(value)
-                rows.append([f"--{key.name}", key.short, value, key.help])
-        write_table(["", "takes", "value", ""], rows)
-    print("\nmodel: name, load (a saved model's folder) or backbone, and any option of its parts")
-    rows = [[f"--{k}", wording(v)] for k, v in values.items() if k.startswith("model.")]
-    write_table(["", "value"], rows or [["--model.name", "must be given"]])

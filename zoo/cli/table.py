@@ -1,26 +1,27 @@
-"""Tables on the screen."""
+"""Tables: ruled by rich on a terminal, aligned text elsewhere."""
 
 import sys
 from typing import Any
 
 
 def write_table(columns: list[str], rows: list[list[Any]]) -> None:
-    """A table on a terminal, else aligned text."""
+    """Print cells under their columns' names."""
     if not sys.stdout.isatty():
         print(align([columns, *rows]), end="")
         return
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Column, Table
     from rich.text import Text
 
-    table = Table(*map(Text, columns), box=None, header_style="bold", pad_edge=False)
+    heads = [Column(name, overflow="fold") for name in columns]
+    table = Table(*heads, box=None, header_style="bold", pad_edge=False)
     for row in rows:
-        table.add_row(*(Text(str(cell), overflow="fold") for cell in row))
+        table.add_row(*(Text(str(cell)) for cell in row))
     Console().print(table)
 
 
 def align(rows: list[list[Any]]) -> str:
-    """Columns padded to their widest cell, two spaces between, one line per row."""
+    """Columns as wide as their widest cell, two spaces between them, one line per row."""
     texts = [[str(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
     lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in texts)

@@ -1,4 +1,5 @@
-"""Vision Transformer (Dosovitskiy et al. 2020, arXiv:2010.11929); timm's names: vit_base_patch16_224."""
+"""Vision Transformer (Dosovitskiy et al. 2020, arXiv:2010.11929); timm's names:
+vit_base_patch16_224."""
 
 import re
 from typing import Any

@@ -1,0 +1,133 @@
+"""The house keeps its own rules: layers, lengths, arrows, imports, and a README that runs."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FILES = sorted((ROOT / "zoo").rglob("*.py"))
+HEAVY = ["lightning", "datasets", "timm", "torchvision", "torchaudio", "transformers", "sklearn",
+         "matplotlib", "rich", "torchmetrics", "jsonargparse", "PIL", "yaml", "pandas"]  # fmt: skip
+
+
+def code_lines(path: Path) -> int:
+    """Lines that are neither blank, comment nor docstring."""
+    text = path.read_text()
+    doc: set[int] = set()
+    for node in ast.walk(ast.parse(text)):
+        body = getattr(node, "body", None)
+        for item in body if isinstance(body, list) else ():
+            string = isinstance(item, ast.Expr) and isinstance(item.value, ast.Constant)
+            if string and isinstance(item.value.value, str):
+                doc |= set(range(item.lineno, (item.end_lineno or item.lineno) + 1))
+    lines = enumerate(text.splitlines(), 1)
+    return sum(i not in doc and bool(line.strip()) and line.strip()[0] != "#" for i, line in lines)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_no_file_is_longer_than_a_reader_can_hold(path):
+    assert code_lines(path) <= 250
+
+
+def test_import_zoo_is_light():
+    check = f"import sys, zoo; print([m for m in {HEAVY} if m in sys.modules])"
+    out = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"
+
+
+def tensor_functions():
+    """Public functions and forwards of the model side that take or give Tensors."""
+    for path in FILES:
+        if path.relative_to(ROOT / "zoo").parts[0] not in ("ops", "nn", "adapters", "heads"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+                annotations = [ast.unparse(a.annotation) for a in node.args.args if a.annotation]
+                gives = ast.unparse(node.returns) if node.returns else ""
+                if re.search(r"\b(Tensor|Tokens)\b", " ".join([*annotations, gives])):
+                    yield pytest.param(node, id=f"{path.stem}.{node.name}")
+
+
+@pytest.mark.parametrize("node", tensor_functions())
+def test_every_tensor_function_opens_with_its_arrow(node):
+    lines = (ast.get_docstring(node) or "").splitlines()
+    assert lines and "->" in "".join(lines[:2]), f"{node.name} says no shapes"
+
+
+def test_one_attention_class_and_no_modules_in_families():
+    names = {
+        path: [n.name for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.ClassDef)]
+        for path in FILES
+    }
+    assert [n for found in names.values() for n in found if n.endswith("Attention")] == [
+        "Attention"
+    ]
+    for path in (ROOT / "zoo" / "families").glob("*.py"):
+        assert "nn.Module" not in path.read_text()
+
+
+def test_only_attend_calls_the_fused_kernel():
+    callers = [p.name for p in FILES if "scaled_dot_product_attention(" in p.read_text()]
+    assert callers == ["attend.py"]
+
+
+def test_no_pickle_and_no_asserts_for_users():
+    for path in FILES:
+        tree = ast.parse(path.read_text())
+        assert not any(isinstance(node, ast.Assert) for node in ast.walk(tree)), path
+        assert not re.search(
+            r"weights_only\s*=\s*False|pickle\.load|\beval\(|\bexec\(",
+            path.read_text().replace(".eval(", ""),
+        ), path
+
+
+def readme_blocks(kind: str) -> list[str]:
+    return re.findall(rf"```{kind}\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+
+
+def test_readme_python_runs(tmp_path, monkeypatch):
+    """The snippets share one session, in a folder with the picture that they name."""
+    from PIL import Image
+
+    monkeypatch.chdir(tmp_path)
+    Image.new("RGB", (40, 30), "orange").save("cat.jpg")
+    session: dict = {}
+    blocks = readme_blocks("python")
+    assert blocks
+    for block in blocks:
+        exec(compile(block, "README.md", "exec"), session)
+
+
+def test_readme_commands_exist():
+    """Every `zoo` command in the README is one that the command line takes; make targets exist."""
+    makefile = (ROOT / "Makefile").read_text()
+    help_text = subprocess.run(
+        [sys.executable, "-m", "zoo.cli", "--help"], capture_output=True, text=True, check=True
+    ).stdout
+    commands = [line for block in readme_blocks("sh") for line in block.splitlines()]
+    assert commands
+    for line in commands:
+        words = line.split("#")[0].split()
+        if words[:1] == ["zoo"]:
+            assert re.search(rf"\b{words[1]}\b", help_text), line
+        elif words[:1] == ["make"]:
+            assert f"\n{words[1]}:" in makefile, line
+
+
+def test_nothing_tracked_names_this_machine():
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
+    if tracked.returncode:
+        pytest.skip("not a git checkout")
+    leak = re.compile(r"/(work|farm|root)/[A-Za-z._-]+|\.library")
+    for name in tracked.stdout.splitlines():
+        path = ROOT / name
+        if (
+            path.suffix in {".py", ".md", ".yaml", ".toml", ""}
+            and path.is_file()
+            and name != "tests/test_house.py"
+        ):
+            assert not leak.search(path.read_text(errors="replace")), name

@@ -1,0 +1,105 @@
+"""`zoo predict`: files in, named answers out."""
+
+import argparse
+import csv
+import glob
+import io
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import zoo
+from zoo.cli.arguments import Flags
+from zoo.cli.table import align, write_table
+from zoo.errors import UserError
+from zoo.inputs import PictureError
+
+CHUNK = 32  # files that are asked for at once
+
+
+def predict(args: argparse.Namespace, flags: Flags) -> int:
+    """`zoo predict`: 1 where a file could not be read, which its row reports."""
+    style = args.format or (args.out.suffix.lstrip(".") if args.out else "table")
+    files = find_files(args.files)
+    folder = Path(args.model).expanduser()
+    model = zoo.load(folder / "model" if (folder / "model").is_dir() else folder)
+    answers = list(answer(model, files, stop=args.on_bad == "raise"))
+    if args.out:
+        try:
+            args.out.write_text(as_text(answers, style), encoding="utf-8")
+        except OSError as error:
+            raise UserError(f"--out {args.out} cannot be written: {error.strerror}") from None
+    elif style == "table":
+        write_table(*as_rows(answers))
+    else:
+        sys.stdout.write(as_text(answers, style))
+    return 1 if any("error" in row for row in answers) else 0
+
+
+def find_files(words: Sequence[str]) -> list[str]:
+    """Files as they are, folders -> the pictures below them, patterns -> what fits; each sorted."""
+    files: list[str] = []
+    for word in words:
+        path = Path(word).expanduser()
+        if path.is_dir():
+            found = sorted(str(p) for p in path.rglob("*") if is_picture(p))
+        elif glob.has_magic(word) and not path.exists():
+            found = sorted(f for f in glob.glob(str(path), recursive=True) if os.path.isfile(f))
+        else:
+            found = [str(path)]
+        if not found:
+            raise UserError(f"zoo predict takes pictures; {word} holds none")
+        files += found
+    return files
+
+
+def answer(model: Any, files: list[str], stop: bool) -> Iterator[dict[str, Any]]:
+    """One dict per file: {"file", "label", "probability", "probabilities"} or {"file", "error"}."""
+    for start in range(0, len(files), CHUNK):
+        chunk = files[start : start + CHUNK]
+        try:
+            rows = model.predict(chunk)
+        except PictureError:
+            if stop:
+                raise
+            rows = [answer_one(model, file) for file in chunk]  # finds the bad ones
+        yield from ({"file": file, **row} for file, row in zip(chunk, rows, strict=True))
+
+
+def answer_one(model: Any, file: str) -> dict[str, Any]:
+    """The answer, or {"error": why the file is no picture}."""
+    try:
+        return model.predict(file)
+    except PictureError as error:
+        return {"error": error.reason}
+
+
+def as_rows(answers: list[dict[str, Any]]) -> tuple[list[str], list[list[Any]]]:
+    """Columns and rows of a table; `error` only where there is one."""
+    columns = ["file", "label", "probability"]
+    columns += ["error"] if any("error" in row for row in answers) else []
+    rows = [[row.get(column, "") for column in columns] for row in answers]
+    return columns, [[f"{v:.4f}" if isinstance(v, float) else v for v in row] for row in rows]
+
+
+def as_text(answers: list[dict[str, Any]], style: str) -> str:
+    """JSON lines with all probabilities, CSV, or an aligned table."""
+    if style == "jsonl":
+        return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in answers)
+    columns, rows = as_rows(answers)
+    if style != "csv":
+        return align([columns, *rows])
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([columns, *rows])
+    return text.getvalue()
+
+
+def is_picture(path: Path) -> bool:
+    """Whether a file's name ends as a picture's; hidden files are none."""
+    from PIL import Image
+
+    known = path.suffix.lower() in Image.registered_extensions()
+    return known and not path.name.startswith(".") and path.is_file()
