@@ -1,0 +1,147 @@
+"""The figures that the project must show: one JSON row per bar and seed, appended to
+docs/bars.jsonl.
+
+    python tests/bars.py                     everything that this commit has no row for yet
+    python tests/bars.py digits --seed 1     one row (again, if it is there)
+
+Each row holds the figures, the bar that they are held against, the commit, the hardware and the
+date. An interrupted run goes on where it stopped.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+ROWS = ROOT / "docs" / "bars.jsonl"
+
+
+@dataclass(frozen=True)
+class Bar:
+    """Figures of one kind, and the bounds that their means over the seeds must keep."""
+
+    measure: Callable[[int], dict[str, Any]]
+    """Seed -> figures."""
+    seeds: tuple[int, ...]
+    least: dict[str, float] = field(default_factory=dict)
+    most: dict[str, float] = field(default_factory=dict)
+
+
+def digits(seed: int) -> dict[str, Any]:
+    """`make demo` with another seed: accuracy on the held-out 20 % and seconds of training."""
+    from zoo.data.digits import write_digits
+    from zoo.training import train
+
+    folder = write_digits(ROOT / "digits")
+    with tempfile.TemporaryDirectory() as runs:
+        flags = {
+            "data.train": str(folder / "train"),
+            "data.test": str(folder / "test"),
+            "run.dir": f"{runs}/run",
+            "run.seed": seed,
+        }
+        result = train("image_classify/vit_tiny_scratch", {**flags, **DEMO})
+    return {"accuracy": result.metrics["test"]["accuracy"], "seconds": result.metrics["seconds"]}
+
+
+DEMO: dict[str, Any] = {}
+
+
+def speed(case: str) -> Callable[[int], dict[str, Any]]:
+    """A race of `zoo.bench`: the ratio and its interval."""
+
+    def measure(_: int) -> dict[str, Any]:
+        from zoo import bench
+
+        (ratio,) = bench.run([case])
+        return {"low": ratio.low, "ratio": ratio.ratio, "high": ratio.high,
+                "ours_ms": ratio.ours * 1e3, "theirs_ms": ratio.theirs * 1e3}  # fmt: skip
+
+    return measure
+
+
+def import_time(_: int) -> dict[str, Any]:
+    """Seconds that `import zoo` takes beyond `import torch`: the median of 9 fresh interpreters."""
+
+    code = "import time, torch; t = time.perf_counter(); import zoo; print(time.perf_counter() - t)"
+    run = [sys.executable, "-c", code]
+    return {"extra": statistics.median(float(subprocess.check_output(run)) for _ in range(9))}
+
+
+BARS = {
+    "digits": Bar(digits, (0, 1, 2), least={"accuracy": 0.98}, most={"seconds": 120 * 1.3}),
+    "vit-bf16": Bar(speed("vit-bf16"), (0,), least={"low": 0.97}),
+    "vit-fp32": Bar(speed("vit-fp32"), (0,), least={"low": 0.97}),
+    "import": Bar(import_time, (0,), most={"extra": 0.3}),
+}
+
+
+def commit() -> str:
+    """The commit, with a + where the tree has changes beside this file of rows."""
+
+    def git(*words: str) -> str:
+        return subprocess.run(
+            ["git", *words], cwd=ROOT, capture_output=True, text=True
+        ).stdout.strip()
+
+    changed = git("status", "--porcelain", "--", ".", ":!docs/bars.jsonl")
+    return git("rev-parse", "--short=10", "HEAD") + ("+" if changed else "")
+
+
+def read_rows() -> list[dict[str, Any]]:
+    return [json.loads(line) for line in ROWS.read_text().splitlines()] if ROWS.exists() else []
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("bar", nargs="*", help=f"any of {', '.join(BARS)}; default: all")
+    parser.add_argument("--seed", type=int, help="one seed alone, measured again if it is there")
+    asked = parser.parse_args()
+    unknown = set(asked.bar) - set(BARS)
+    if unknown:
+        parser.error(f"no bar {', '.join(sorted(unknown))}; there are {', '.join(BARS)}")
+    from zoo.bench import hardware
+
+    here, missed = commit(), []
+    for name in asked.bar or BARS:
+        bar = BARS[name]
+        for seed in bar.seeds if asked.seed is None else (asked.seed,):
+            rows = [r for r in read_rows() if (r["bar"], r["commit"]) == (name, here)]
+            if asked.seed is None and any(r["seed"] == seed for r in rows):
+                continue
+            start = time.perf_counter()
+            figures = bar.measure(seed)
+            row = {"bar": name, "seed": seed, **figures, "took": round(time.perf_counter() - start, 1),
+                   "commit": here, "hardware": hardware(),
+                   "date": datetime.now(UTC).date().isoformat()}  # fmt: skip
+            ROWS.parent.mkdir(exist_ok=True)
+            with ROWS.open("a") as file:
+                file.write(json.dumps(row) + "\n")
+            print(json.dumps(row), flush=True)
+        newest = {r["seed"]: r for r in read_rows() if (r["bar"], r["commit"]) == (name, here)}
+        for figure, bound in {**bar.least, **bar.most}.items():
+            values = [r[figure] for r in newest.values()]
+            if values:
+                mean, at_least = statistics.mean(values), figure in bar.least
+                holds = mean >= bound if at_least else mean <= bound
+                print(
+                    f"{name}: {figure} {mean:.4f} ({min(values):.4f} to {max(values):.4f}), "
+                    f"bar {'>=' if at_least else '<='} {bound}: {'holds' if holds else 'MISSED'}"
+                )
+                missed += [] if holds else [name]
+    return bool(missed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
