@@ -10,7 +10,7 @@ import zoo
 from zoo.errors import OptionError
 from zoo.nn import Attention, Backbone, Block, BlockConfig, Stage
 from zoo.nn.init import INITS
-from zoo.ops import Mask, attend, cached, drop_path, resize_table, sincos
+from zoo.ops import Mask, attend, cached, drop_path, resize_table, sincos_grid
 from zoo.tokens import Tokens
 
 
@@ -101,12 +101,12 @@ def test_heads_must_divide_the_width():
 
 
 def test_sincos_tells_rows_from_columns():
-    table = sincos((3, 4), 16, 10000.0, torch.float32, torch.device("cpu"))
+    table = sincos_grid((3, 4), 16, 10000.0, torch.float32, torch.device("cpu"))
     assert table.shape == (12, 16)
     assert torch.equal(table[0, :8], table[3, :8])  # the same row
     assert torch.equal(table[0, 8:], table[4, 8:])  # the same column
     assert len({tuple(row.tolist()) for row in table}) == 12
-    flipped = sincos((4, 3), 16, 10000.0, torch.float32, torch.device("cpu"))
+    flipped = sincos_grid((4, 3), 16, 10000.0, torch.float32, torch.device("cpu"))
     swapped = torch.cat((flipped[:, 8:], flipped[:, :8]), 1).view(4, 3, 16).transpose(0, 1)
     torch.testing.assert_close(table, swapped.reshape(12, 16))
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from zoo.errors import OptionError, ShapeError, one_of
 from zoo.nn import Part, initialise
-from zoo.ops import resize_table, sincos
+from zoo.ops import resize_table, sincos_grid
 from zoo.shapes import check, pair
 from zoo.tokens import Tokens
 
@@ -120,7 +120,7 @@ class Patches(Part[PatchesConfig]):
         if self.position is not None:
             return resize_table(self.position, self.grid, grid)
         if self.config.position == "sincos":
-            return sincos(grid, self.dim, self.config.base, like.dtype, like.device)
+            return sincos_grid(grid, self.dim, self.config.base, like.dtype, like.device)
         return None
 
 

@@ -26,5 +26,5 @@ class Attention(nn.Module):
     def forward(self, x: Tensor, mask: Mask | None = None) -> Tensor:
         """(B, T, D) -> (B, T, D)."""
         q, k, v = rearrange(self.qkv(x), "b t (n h k) -> n b h t k", n=3, h=self.heads)
-        x = attend(q, k, v, mask, self.dropout if self.training else 0.0)
+        x = attend(q, k, v, mask, dropout=self.dropout if self.training else 0.0)
         return self.out(rearrange(x, "b h t k -> b t (h k)"))

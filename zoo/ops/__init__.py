@@ -1,9 +1,40 @@
 """Pure functions on tensors: no parameters, no state."""
 
-from zoo.ops.attend import attend
+from zoo.ops.attend import attend, attention_weights
 from zoo.ops.cache import cached
 from zoo.ops.mask import Mask
-from zoo.ops.position import resize_table, sincos
+from zoo.ops.position import (
+    alibi_slopes,
+    bucket,
+    grid_positions,
+    relative_index,
+    resize_table,
+    rope_table,
+    rotate,
+    sincos,
+    sincos_grid,
+)
 from zoo.ops.regular import drop_path
+from zoo.ops.window import Layout, axis_layout, join, split, window_layout
 
-__all__ = ["Mask", "attend", "cached", "drop_path", "resize_table", "sincos"]
+__all__ = [
+    "Layout",
+    "Mask",
+    "alibi_slopes",
+    "attend",
+    "attention_weights",
+    "axis_layout",
+    "bucket",
+    "cached",
+    "drop_path",
+    "grid_positions",
+    "join",
+    "relative_index",
+    "resize_table",
+    "rope_table",
+    "rotate",
+    "sincos",
+    "sincos_grid",
+    "split",
+    "window_layout",
+]

@@ -1,18 +1,115 @@
 """Scaled dot-product attention: the only caller of a fused kernel in this package."""
 
+import math
+
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from zoo.errors import one_of
 from zoo.ops.mask import Mask
+
+PATHS = ("fused", "explicit", "flex")
 
 
 def attend(
-    q: Tensor, k: Tensor, v: Tensor, mask: Mask | None = None, dropout: float = 0.0
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Mask | None = None,
+    bias: Tensor | None = None,
+    *,
+    scale: float | None = None,
+    softcap: float | None = None,
+    dropout: float = 0.0,
+    path: str = "fused",
 ) -> Tensor:
-    """(B, H, T, K), (B, G, S, K), (B, G, S, K) -> (B, H, T, K): softmax(q k' / sqrt(K)) v.
+    """(B, H, T, K), (B, G, S, K), (B, G, S, V) -> (B, H, T, V): softmax(scale q k' + bias) v.
 
-    A query that may attend to nothing gives zeros. (Vaswani et al. 2017, arXiv:1706.03762)
+    G divides H; a key head serves H / G query heads (Ainslie et al. 2023, arXiv:2305.13245). `bias`
+    is float and broadcastable to (B, H, T, S). `scale` is 1 / sqrt(K) unless given. `softcap` bends
+    the scores to softcap * tanh(scores / softcap) before the bias (Gemma 2). A query that may
+    attend to nothing gives zeros. The paths agree within float error: "fused" is torch's kernel
+    (which has no softcap: then the explicit path serves), "explicit" the formula, "flex" torch's
+    flex_attention. (Vaswani et al. 2017, arXiv:1706.03762)
     """
-    allowed = None if mask is None else mask.dense()
+    one_of("attend", "path", path, PATHS)
+    if path == "flex":
+        return _flex(q, k, v, mask, bias, scale, softcap)
+    if path == "explicit" or softcap is not None:
+        weights = attention_weights(q, k, mask, bias, scale=scale, softcap=softcap)
+        return F.dropout(weights, dropout) @ _per_query_head(v, q.shape[1])
     grouped = q.shape[1] != k.shape[1]
-    return F.scaled_dot_product_attention(q, k, v, allowed, dropout, enable_gqa=grouped)
+    if bias is None and mask is not None and mask.only_causal and q.shape[2] == k.shape[2]:
+        return F.scaled_dot_product_attention(
+            q, k, v, None, dropout, is_causal=True, scale=scale, enable_gqa=grouped
+        )
+    allowed = None if mask is None else mask.dense(q.shape[2], k.shape[2], q.device)
+    if bias is not None:
+        bias = bias.to(q.dtype)
+        allowed = bias if allowed is None else bias.masked_fill(~allowed, -math.inf)
+    return F.scaled_dot_product_attention(
+        q, k, v, allowed, dropout, scale=scale, enable_gqa=grouped
+    )
+
+
+def attention_weights(
+    q: Tensor,
+    k: Tensor,
+    mask: Mask | None = None,
+    bias: Tensor | None = None,
+    *,
+    scale: float | None = None,
+    softcap: float | None = None,
+) -> Tensor:
+    """(B, H, T, K), (B, G, S, K) -> (B, H, T, S): the softmax itself, rows that sum to 1 or are
+    0."""
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    scores = (q * scale) @ _per_query_head(k, q.shape[1]).transpose(-1, -2)
+    if softcap is not None:
+        scores = softcap * torch.tanh(scores / softcap)
+    if bias is not None:
+        scores = scores + bias
+    allowed = None if mask is None else mask.dense(q.shape[2], k.shape[2], q.device)
+    if allowed is None:
+        return scores.softmax(-1, dtype=torch.float32).to(q.dtype)
+    # The least finite number, not -inf: a row without a key stays finite here and is zeroed after.
+    scores = scores.float().masked_fill(~allowed, torch.finfo(torch.float32).min)
+    return (scores.softmax(-1) * allowed).to(q.dtype)
+
+
+def _per_query_head(x: Tensor, heads: int) -> Tensor:
+    """(B, G, S, K) -> (B, H, S, K): each key head repeated for its query heads."""
+    return x if x.shape[1] == heads else x.repeat_interleave(heads // x.shape[1], 1)
+
+
+def _flex(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Mask | None,
+    bias: Tensor | None,
+    scale: float | None,
+    softcap: float | None,
+) -> Tensor:
+    """`attend` through flex_attention: skips the blocks of scores that a mask rules out."""
+    # Half a second of import that only this path pays.
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    batch, heads, queries, keys = q.shape[0], q.shape[1], q.shape[2], k.shape[2]
+    full = None if bias is None else bias.expand(batch, heads, queries, keys)
+    allowed = None if mask is None else mask.dense(queries, keys, q.device)
+    block = None
+    if allowed is not None:
+        rule = allowed.expand(batch, 1, queries, keys)
+        block = create_block_mask(
+            lambda b, h, i, j: rule[b, 0, i, j], batch, None, queries, keys, device=q.device
+        )
+
+    def score(s: Tensor, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        if softcap is not None:
+            s = softcap * torch.tanh(s / softcap)
+        return s if full is None else s + full[b, h, i, j]
+
+    out = flex_attention(q, k, v, score, block, scale=scale, enable_gqa=q.shape[1] != k.shape[1])
+    return out  # type: ignore[return-value]  # no log-sum-exp was asked for

@@ -1,19 +1,74 @@
-"""Which token may attend to which: said once, lowered in one place."""
+"""Which token may attend to which: said once as facts, lowered to a tensor in one place."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
+import torch
 from torch import Tensor
 
 
 @dataclass(frozen=True)
 class Mask:
-    """What may attend, as facts; True always means "may". `ops.attend` decides which tensor, if
-    any, that needs."""
+    """What may attend; True always means "may". All facts hold at once.
+
+    `dense` draws it. Six tokens, causal, looking back two at most, the first of them padding:
+
+        Mask(keep=[[0, 1, 1, 1, 1, 1]], causal=True, left=2)
+            . . . . . .
+            . 1 . . . .
+            . 1 1 . . .
+            . 1 1 1 . .
+            . . 1 1 1 .
+            . . . 1 1 1
+    """
 
     keep: Tensor | None = None
     """(B, S) bool: the keys that are real tokens."""
+    causal: bool = False
+    """Only keys at or before the query."""
+    left: int | None = None
+    """At most so many keys back; None = no limit."""
+    right: int | None = None
+    """At most so many keys ahead; None = no limit."""
+    sample: Tensor | None = None
+    """(B, S) int: which of the samples packed in a row each token is of; only those of one
+    attend."""
+    pairs: Tensor | None = None
+    """bool, broadcastable to (B, H, T, S): any further rule."""
 
-    def dense(self) -> Tensor | None:
-        """-> (B, 1, 1, S) bool, broadcastable over heads and queries; None where everything may
-        attend."""
-        return None if self.keep is None else self.keep[:, None, None, :]
+    def replace(self, **changes: object) -> Self:
+        """A copy with some facts changed."""
+        return replace(self, **changes)  # type: ignore[arg-type]  # the fields' own types
+
+    @property
+    def only_causal(self) -> bool:
+        """Whether a kernel's own causal flag says it all."""
+        others = (self.keep, self.left, self.right, self.sample, self.pairs)
+        return self.causal and all(fact is None for fact in others)
+
+    def dense(self, queries: int, keys: int, device: torch.device) -> Tensor | None:
+        """-> bool, broadcastable to (B, H, T, S), or None where everything may attend.
+
+        The queries are the last of the keys, as they are behind a cache.
+        """
+        rules: list[Tensor] = []
+        if self.causal or self.left is not None or self.right is not None:
+            k = torch.arange(keys, device=device)
+            back = k[keys - queries :, None] - k  # (T, S): how far a key lies behind its query
+            right = 0 if self.causal else self.right
+            if self.left is not None:
+                rules.append(back <= self.left)
+            if right is not None:
+                rules.append(back >= -right)
+        if self.keep is not None:
+            rules.append(self.keep[:, None, None, :])
+        if self.sample is not None:
+            rules.append((self.sample[:, keys - queries :, None] == self.sample[:, None])[:, None])
+        if self.pairs is not None:
+            rules.append(self.pairs)
+        if not rules:
+            return None
+        allowed = rules[0]
+        for rule in rules[1:]:
+            allowed = allowed & rule
+        return allowed
