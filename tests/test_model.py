@@ -42,7 +42,7 @@ def test_any_size_in_any_order(size):
 
 def test_options_go_flat_where_unique_and_dotted_elsewhere():
     model = zoo.create(
-        MU, layer_scale=1e-4, drop_path=0.2, **{"head.dropout": 0.3, "block.bias": False}
+        MU, layer_scale=1e-4, drop_path=0.2, **{"head.dropout": 0.3, "attn.bias": "none"}
     )
     assert model.backbone.blocks[-1].drop_path == 0.2
     assert model.backbone.blocks[0].attn_scale is not None
@@ -58,7 +58,8 @@ def test_options_go_flat_where_unique_and_dotted_elsewhere():
             MU,
             {"dropout": 0.1},
             "create knows several options 'dropout': "
-            "adapter.dropout, head.dropout, block.dropout; say which",
+            "adapter.dropout, head.dropout, block.attn.dropout, "
+            "block.mlp.dropout, block.dropout; say which",
         ),
         (
             "vit_mu_patch8",
@@ -73,9 +74,14 @@ def test_options_go_flat_where_unique_and_dotted_elsewhere():
         (
             MU,
             {"init": "xavie"},
-            "initialise takes the init normal, xavier; got 'xavie'; did you mean 'xavier'?",
+            "initialise takes the init normal, xavier, orthogonal, depth_scaled; got 'xavie'",
         ),
-        (MU, {"heads": 5}, "Attention takes heads that divide the width; got width 32 and 5 heads"),
+        (
+            MU,
+            {"heads": 5},
+            "Attention takes heads that divide the width, and kv_heads that divide the heads; "
+            "got width 32 and 5 heads",
+        ),
         (MU, {"classes": 0}, "Classify takes at least 1 class; got 0"),
         (
             MU,
@@ -125,8 +131,8 @@ def test_a_model_of_ones_own_parts():
     "options",
     [
         {},
-        {"stem": "conv", "position": "sincos", "init": "xavier"},
-        {"position": "none", "stride": 4},
+        {"stem": "conv", "adapter.position": "sincos", "init": "xavier"},
+        {"adapter.position": "none", "stride": 4},
     ],
 )
 def test_save_and_load_give_the_same_model(tmp_path, options):

@@ -8,8 +8,7 @@ from torch import nn
 
 import zoo
 from zoo.errors import OptionError
-from zoo.nn import Attention, Backbone, Block, BlockConfig, Stage
-from zoo.nn.init import INITS
+from zoo.nn import Attention, AttentionConfig, Backbone, Block, BlockConfig, Stage
 from zoo.ops import Mask, attend, cached, drop_path, resize_table, sincos_grid
 from zoo.tokens import Tokens
 
@@ -40,7 +39,7 @@ def test_grouped_heads_repeat_keys():
 @pytest.mark.parametrize("place", ["pre", "post"])
 def test_block_reads_as_its_equation(place):
     torch.manual_seed(0)
-    block = Block(BlockConfig(dim=16, heads=2, place=place, layer_scale=0.3)).eval()
+    block = Block(BlockConfig(16, AttentionConfig(2), place=place, layer_scale=0.3)).eval()
     x = torch.randn(2, 5, 16)
     if place == "pre":
         y = x + 0.3 * block.attn(block.attn_norm(x))
@@ -61,7 +60,7 @@ def test_every_norm_and_activation_trains(norm, activation):
 
 def test_stages_of_one_width_equal_one_stage():
     torch.manual_seed(0)
-    block = BlockConfig(dim=16, heads=2)
+    block = BlockConfig(16, AttentionConfig(2))
     one = Backbone(dim=16, depth=3, heads=2).eval()
     two = Backbone(stages=(Stage(1, block), Stage(2, block))).eval()
     for source, target in zip(one.blocks, two.blocks, strict=True):
@@ -84,7 +83,7 @@ def test_drop_path_drops_whole_samples_and_keeps_the_mean():
     assert torch.equal(drop_path(out, 0.25, training=False), out)
 
 
-@pytest.mark.parametrize("name", INITS)
+@pytest.mark.parametrize("name", ["normal", "xavier"])
 def test_init_reaches_every_linear(name):
     body = Backbone(dim=32, depth=1, heads=2, init=name)
     for key, layer in body.named_modules():
@@ -97,7 +96,7 @@ def test_init_reaches_every_linear(name):
 
 def test_heads_must_divide_the_width():
     with pytest.raises(OptionError, match="got width 16 and 3 heads"):
-        Attention(16, 3)
+        Attention(16, AttentionConfig(3))
 
 
 def test_sincos_tells_rows_from_columns():

@@ -1,6 +1,5 @@
 """A model: an adapter, the backbone, a head."""
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +13,7 @@ from zoo.convert import Rule
 from zoo.errors import OptionError, UserError, suggest
 from zoo.inputs import Preprocess
 from zoo.nn import Part
+from zoo.nn.config import to_plain
 from zoo.tokens import Tokens
 
 
@@ -158,7 +158,7 @@ def load_state(
 
 def plain(part: Part) -> dict[str, Any]:
     """A part as JSON-like values: its kind, and its config."""
-    return {"kind": type(part).__name__, **dataclasses.asdict(part.config)}
+    return {"kind": type(part).__name__, **to_plain(part.config)}
 
 
 def _named(source: Any, row: list[float], labels: tuple[str, ...] | None) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,9 @@ from zoo.families import FAMILIES, Family
 from zoo.inputs import Preprocess
 from zoo.model import Model, Record, load_state
 from zoo.nn import Backbone, Part
-from zoo.nn.part import from_plain
+from zoo.nn.backbone import option_paths
+from zoo.nn.backbone import set_option as set_backbone
+from zoo.nn.config import from_plain, match, paths, put
 from zoo.shapes import pair
 
 PARTS: dict[str, dict[str, type[Part]]] = {
@@ -26,9 +28,6 @@ PARTS: dict[str, dict[str, type[Part]]] = {
         "head": (heads.Classify,),
     }.items()
 }
-SHARED = (
-    "init",
-)  # an option that every part has, and that only makes sense for all of them at once
 
 
 def list_models(pattern: str = "*") -> list[str]:
@@ -128,32 +127,16 @@ def read_config(section: str, saved: Any, where: Path) -> Any:
     return from_plain(kinds[kind].Config, {k: v for k, v in saved.items() if k != "kind"}, kind)
 
 
-def set_option(configs: dict[str, Any], key: str, value: Any, columns: Mapping[str, Any]) -> None:
-    """Put one option of `create` into the config that has it. OptionError where none or several
-    have."""
-    owners = {section: _fields(config) for section, config in configs.items()}
-    owners["block"] = _fields(configs["backbone"].stages[0].block)
-    owners["backbone"] -= {"stages"}
-    section, _, name = key.rpartition(".")
-    found = [s for s, names in owners.items() if name in names and section in ("", s)]
-    if len(found) > 1 and name not in SHARED:
-        dotted = ", ".join(f"{s}.{name}" for s in found)
-        raise OptionError(f"create knows several options {name!r}: {dotted}; say which", key)
-    if not found:
-        flat = sorted({*columns, *(n for names in owners.values() for n in names)})
-        dotted = [f"{s}.{n}" for s, names in owners.items() for n in names]
-        hint = suggest(key, [*flat, *dotted]) or f"; there are {', '.join(flat)}"
-        raise OptionError(f"create has no option {key!r}{hint}", key)
-    for owner in found:
-        if owner == "block":
-            old = configs["backbone"]
-            stages = tuple(
-                dataclasses.replace(s, block=dataclasses.replace(s.block, **{name: value}))
-                for s in old.stages
-            )
-            configs["backbone"] = dataclasses.replace(old, stages=stages)
-        else:
-            configs[owner] = dataclasses.replace(configs[owner], **{name: value})
+def set_option(configs: dict[str, Any], key: str, value: Any, columns: Iterable[str]) -> None:
+    """Put one option of `create` into the config that has it. OptionError where none has, or
+    several."""
+    every = {f"{s}.{path}": s for s in ("adapter", "head") for path in paths(configs[s])}
+    for path in option_paths(configs["backbone"]):
+        every[path if path.startswith("block.") else f"backbone.{path}"] = "backbone"
+    for path in match(key, list(every), "create", columns):
+        section = every[path]
+        change = set_backbone if section == "backbone" else put
+        configs[section] = change(configs[section], path.removeprefix(f"{section}."), value)
 
 
 def preprocess_for(family: Family, adapter: Any) -> Preprocess:
@@ -168,7 +151,3 @@ def preprocess_for(family: Family, adapter: Any) -> Preprocess:
             else (sum(values) / len(values),) * adapter.channels
         )
     return Preprocess(size=pair(adapter.size), channels=adapter.channels, **facts)
-
-
-def _fields(config: Any) -> set[str]:
-    return {field.name for field in dataclasses.fields(config)}

@@ -1,6 +1,6 @@
 """What adapters, backbones and heads pass to each other."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from torch import Tensor
@@ -18,18 +18,34 @@ class Tokens:
     keep: Tensor | None = None
     """(B, T) bool, True = a real token; None = all are."""
     positions: Tensor | None = None
-    """(B, T, A) the place of each token on A axes; None = derived from the grid or from `keep`."""
+    """(B or 1, T, A) int64: the place of each token on A axes; prefix tokens stand at 0."""
     grid: Grid | None = None
     """(t, h, w) of the tokens behind the prefix; None once tokens were dropped or joined."""
     prefix: int = 0
     """How many class and register tokens stand in front."""
+    sample: Tensor | None = None
+    """(B, T) int64: which sample each token is of, where several are packed in a row."""
+    pick: Tensor | None = None
+    """(B,) int64: the token that stands for the sample, where the ids say so."""
 
     def replace(self, **changes: Any) -> Self:
         """A copy with some fields changed."""
         return replace(self, **changes)
 
 
-_TENSORS = ("x", "keep", "positions")
+@dataclass
+class Details:
+    """What a forward pass shows beside its answer, if asked. Nothing of it changes the answer."""
+
+    states: list[Tensor] = field(default_factory=list)
+    """(B, T, D): the tokens that enter the first block, then those that leave each block."""
+    attention: list[dict[str, Tensor]] = field(default_factory=list)
+    """Per block and attention, the weights (B, H, T, S); within groups, (B*n, H, N, N)."""
+    aux: list[Tensor] = field(default_factory=list)
+    """Scalars to be added to a loss, such as the load balance of routed experts."""
+
+
+_TENSORS = ("x", "keep", "positions", "sample", "pick")
 
 
 def _flatten(tokens: Tokens) -> tuple[list[Tensor], Any]:

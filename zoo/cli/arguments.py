@@ -57,7 +57,7 @@ def make_parser() -> Parser:
     sub.add_argument("--on-bad", choices=["report", "raise"], default="report", help=bad)
 
     sub = add("list", "list models, recipes and runs")
-    sub.add_argument("what", nargs="?", choices=LISTS, help="one of them")
+    sub.add_argument("what", nargs="?", metavar="WHAT", help=" or ".join(LISTS))
     sub.add_argument("pattern", nargs="?", default="*", metavar="PATTERN", help='such as "vit*"')
 
     usage = "zoo show RECIPE [--SECTION.KEY VALUE ...]"
@@ -92,6 +92,8 @@ def split_flags(words: Sequence[str]) -> tuple[list[str], Flags]:
 
 def typed(flags: Flags) -> Flags:
     """The model's options as YAML reads them; the other keys have types, which `resolve` knows."""
+    if not flags:  # `zoo list` shall not wait for the imports
+        return {}
     from zoo.training.places import scalar
 
     return {k: scalar(v) if k.startswith("model.") else v for k, v in flags.items()}

@@ -11,7 +11,7 @@ from typing import Any
 import zoo
 from zoo.cli.arguments import LISTS, Flags
 from zoo.cli.table import write_table
-from zoo.errors import UserError
+from zoo.errors import UserError, suggest
 
 Table = tuple[list[str], list[list[Any]]]  # columns, rows
 
@@ -32,6 +32,7 @@ def train_with(recipe: str, flags: Flags, run: Callable[[Any], Any] | None = Non
     """Train a recipe with the `main(config)` of its own script, or another."""
     from zoo import training
 
+    training.resolve(recipe, flags)  # a mistake is said before the seconds that lightning takes
     if run is None:
         training.train(recipe, flags)
     else:
@@ -56,7 +57,7 @@ def show(args: argparse.Namespace, flags: Flags) -> int:
     from zoo.training.config import collect
 
     draft = collect(args.recipe, flags)
-    rows = [["recipe", draft.name, str(draft.path)]]
+    rows = [["recipe", draft.name, draft.origins["recipe"].where]]
     for key, value in draft.values.items():
         layer, where = draft.origins[key]
         rows.append([key, shown(value), "" if value is MISSING else f"{layer} {where}".strip()])
@@ -82,14 +83,17 @@ def show_keys(recipe: str | None, flags: Flags) -> None:
 
 def shown(value: Any) -> str:
     """A config's value, or that one must be given."""
-    from zoo.training.schema import wording
+    from zoo.training.places import inline
 
-    return "must be given" if value is MISSING else wording(value)
+    return "must be given" if value is MISSING else inline(value)
 
 
 def list_(args: argparse.Namespace, flags: Flags) -> int:
     """`zoo list`."""
     tables = {"models": list_models, "recipes": list_recipes, "runs": list_runs}
+    if args.what not in (None, *LISTS):
+        hint = suggest(args.what, LISTS) or f"; give {', '.join(LISTS)} or nothing for all"
+        raise UserError(f"zoo list has no {args.what!r}{hint}")
     for what in [args.what] if args.what else LISTS:
         columns, rows = tables[what](args.pattern)
         if rows:

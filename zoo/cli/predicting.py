@@ -15,7 +15,7 @@ import zoo
 from zoo.cli.arguments import Flags
 from zoo.cli.table import align, write_table
 from zoo.errors import UserError
-from zoo.inputs import PictureError
+from zoo.inputs.image import SUFFIXES, PictureError
 
 CHUNK = 32  # files that are asked for at once
 
@@ -99,7 +99,5 @@ def as_text(answers: list[dict[str, Any]], style: str) -> str:
 
 def is_picture(path: Path) -> bool:
     """Whether a file's name ends as a picture's; hidden files are none."""
-    from PIL import Image
-
-    known = path.suffix.lower() in Image.registered_extensions()
-    return known and not path.name.startswith(".") and path.is_file()
+    hidden = path.name.startswith(".")
+    return not hidden and path.suffix.lower() in SUFFIXES and path.is_file()

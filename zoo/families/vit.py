@@ -70,7 +70,7 @@ def build(
     """Columns -> configs; `ratio` is the MLP's width over the model's."""
     return (
         PatchesConfig(dim=dim, size=size, patch=patch, channels=channels),
-        one_stage(dim=dim, depth=depth, heads=heads, hidden=int(dim * ratio), eps=1e-6),
+        one_stage(dim=dim, depth=depth, heads=heads, hidden=int(dim * ratio)),
         ClassifyConfig(dim=dim, classes=classes),
     )
 

@@ -1,22 +1,42 @@
 """The shared backbone and what it is made of."""
 
-from zoo.nn.attention import Attention
+from zoo.nn.attention import Attention, AttentionConfig
 from zoo.nn.backbone import Backbone, BackboneConfig, Stage
-from zoo.nn.block import Block, BlockConfig
-from zoo.nn.init import initialise
-from zoo.nn.mlp import Mlp
+from zoo.nn.block import Around, Block, BlockConfig
+from zoo.nn.grouping import Axes, Everything, Grouping, Windows
+from zoo.nn.init import initialise, owned
+from zoo.nn.merge import Merge, MergeConfig
+from zoo.nn.mlp import Experts, Mlp, MlpConfig
 from zoo.nn.norm import make_norm
 from zoo.nn.part import Part
+from zoo.nn.position import Alibi, Buckets, Continuous, Position, Rope, WindowTable
 
 __all__ = [
+    "Alibi",
+    "Around",
     "Attention",
+    "AttentionConfig",
+    "Axes",
     "Backbone",
     "BackboneConfig",
     "Block",
     "BlockConfig",
+    "Buckets",
+    "Continuous",
+    "Everything",
+    "Experts",
+    "Grouping",
+    "Merge",
+    "MergeConfig",
     "Mlp",
+    "MlpConfig",
     "Part",
+    "Position",
+    "Rope",
     "Stage",
+    "WindowTable",
+    "Windows",
     "initialise",
     "make_norm",
+    "owned",
 ]

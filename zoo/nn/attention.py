@@ -1,30 +1,158 @@
 """Multi-head attention: the one class of this package."""
 
+import math
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
 from einops import rearrange
 from torch import Tensor, nn
 
-from zoo.errors import OptionError
-from zoo.ops import Mask, attend
+from zoo.errors import OptionError, one_of
+from zoo.nn.grouping import Everything, Grouping
+from zoo.nn.norm import make_norm
+from zoo.nn.position import Position
+from zoo.ops import Mask, attend, attention_weights, rotate
+
+BIASES = ("qkv", "qv", "none")
+
+
+@dataclass(frozen=True)
+class AttentionConfig:
+    """How tokens attend."""
+
+    heads: int
+    """Query heads H."""
+    kv_heads: int | None = None
+    """Key and value heads G; they divide the query heads. None = as many; 1 = multi-query."""
+    width: int | None = None
+    """Channels K of a head; None = D / H."""
+    bias: str = "qkv"
+    """Which of the projections have a bias: qkv, qv (no key bias) or none."""
+    out_bias: bool = True
+    """Whether the projection behind has one."""
+    scale: float | str | None = None
+    """Of the scores: a number, None = 1 / sqrt(K), or "cosine": learned, of normalised q and k
+    (Swin v2)."""
+    softcap: float | None = None
+    """Bends scores to within +- softcap (Gemma 2)."""
+    qk_norm: str = "none"
+    """A norm of each head's q and k: layer, rms, rms_offset or none (Henry et al. 2020,
+    arXiv:2010.04245)."""
+    inner_norm: str = "none"
+    """A norm of the joined heads, before the projection behind (EVA-02)."""
+    dropout: float = 0.0
+    """Zeroed share of the attention weights."""
+    position: Position | None = None
+    """A relation of places: see `zoo.nn.position`."""
+    grouping: Grouping = Everything()
+    """Which tokens attend together: see `zoo.nn.grouping`."""
+    causal: bool = False
+    """Only to tokens at or before one's own."""
+    left: int | None = None
+    """At most so many tokens back."""
+    right: int | None = None
+    """At most so many tokens ahead."""
+
+
+class QkvWithoutKeyBias(nn.Linear):
+    """(..., D) -> (..., (H + 2 G) K): q, k and v with a bias on q and v alone, as EVA-02 and
+    Whisper."""
+
+    def __init__(self, dim: int, parts: tuple[int, int, int]):
+        super().__init__(dim, sum(parts), bias=False)
+        self.q_bias = nn.Parameter(torch.zeros(parts[0]))
+        self.v_bias = nn.Parameter(torch.zeros(parts[2]))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., D) -> (..., (H + 2 G) K)."""
+        none = torch.zeros_like(self.v_bias)
+        return F.linear(x, self.weight, torch.cat((self.q_bias, none, self.v_bias)))
 
 
 class Attention(nn.Module):
-    """(B, T, D) -> (B, T, D). Self-attention of `heads` heads through one fused projection, q then
-    k then v."""
+    """(B, T, D) -> (B, T, D). Self-attention through one fused `qkv`, or over a source through `q`
+    and `kv`."""
 
-    def __init__(self, dim: int, heads: int, bias: bool = True, dropout: float = 0.0):
+    def __init__(
+        self, dim: int, config: AttentionConfig, eps: float = 1e-6, source: int | None = None
+    ):
         super().__init__()
-        if dim % heads:
+        c = config
+        heads, groups = c.heads, c.kv_heads or c.heads
+        if heads < 1 or heads % groups or (c.width is None and dim % heads):
             raise OptionError(
-                f"Attention takes heads that divide the width; got width {dim} and {heads} heads",
+                f"Attention takes heads that divide the width, and kv_heads that divide the heads; "
+                f"got width {dim} and {heads} heads, {groups} kv_heads",
                 "heads",
             )
-        self.heads = heads
-        self.dropout = dropout
-        self.qkv = nn.Linear(dim, 3 * dim, bias=bias)
-        self.out = nn.Linear(dim, dim, bias=bias)
+        self.heads, self.groups, self.config = heads, groups, c
+        self.width = width = c.width or dim // heads
+        parts = (heads * width, groups * width, groups * width)
+        one_of("Attention", "bias", c.bias, BIASES)
+        if source is None:
+            bare = c.bias == "qv"
+            self.qkv = (
+                QkvWithoutKeyBias(dim, parts)
+                if bare
+                else nn.Linear(dim, sum(parts), bias=c.bias == "qkv")
+            )
+        else:
+            self.q = nn.Linear(dim, parts[0], bias=c.bias != "none")
+            self.kv = nn.Linear(source, parts[1] + parts[2], bias=c.bias == "qkv")
+        self.q_norm, self.k_norm = (make_norm(c.qk_norm, width, eps) for _ in range(2))
+        if isinstance(c.scale, str):
+            one_of("Attention", "scale", c.scale, ("cosine",))
+            self.log_scale = nn.Parameter(torch.full((heads,), math.log(10.0)))
+        self.position = None if c.position is None else c.position.bias(heads)
+        self.inner_norm = make_norm(c.inner_norm, heads * width, eps)
+        self.out = nn.Linear(heads * width, dim, bias=c.out_bias)
 
-    def forward(self, x: Tensor, mask: Mask | None = None) -> Tensor:
-        """(B, T, D) -> (B, T, D)."""
-        q, k, v = rearrange(self.qkv(x), "b t (n h k) -> n b h t k", n=3, h=self.heads)
-        x = attend(q, k, v, mask, dropout=self.dropout if self.training else 0.0)
-        return self.out(rearrange(x, "b h t k -> b t (h k)"))
+    def forward(
+        self,
+        x: Tensor,
+        mask: Mask | None = None,
+        *,
+        source: Tensor | None = None,
+        places: Tensor | None = None,
+        rope: Tensor | None = None,
+        bias: Tensor | None = None,
+        maps: list[Tensor] | None = None,
+        path: str = "fused",
+    ) -> Tensor:
+        """(B, T, D) -> (B, T, D).
+
+        `source` (B, S, D') for cross-attention; `places` (..., T, A) for a position kind that makes
+        a bias;
+        `rope` (..., T, 2, R) turns q and k; `bias` is added to the scores, float, broadcastable to
+        (B, H, T, S). `maps` receives the attention weights (B, H, T, S), computed beside the
+        answer.
+        """
+        q, k, v = self.project(x, source)
+        q, k = self.q_norm(q), self.k_norm(k)
+        if rope is not None:
+            q, k = rotate(q, rope), rotate(k, rope)
+        scale = self.config.scale
+        if isinstance(scale, str):
+            sharp = self.log_scale.clamp(max=math.log(100.0)).exp()[:, None, None]
+            q, k, scale = F.normalize(q, dim=-1) * sharp.to(q.dtype), F.normalize(k, dim=-1), 1.0
+        if self.position is not None:
+            own = self.position(places, places)
+            bias = own if bias is None else bias + own
+        softcap = self.config.softcap
+        if maps is not None:
+            maps.append(attention_weights(q, k, mask, bias, scale=scale, softcap=softcap))
+        dropout = self.config.dropout if self.training else 0.0
+        x = attend(q, k, v, mask, bias, scale=scale, softcap=softcap, dropout=dropout, path=path)
+        return self.out(self.inner_norm(rearrange(x, "b h t k -> b t (h k)")))
+
+    def project(self, x: Tensor, source: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """(B, T, D), (B, S, D') or None -> q (B, H, T, K), k and v (B, G, S, K)."""
+        h, g = self.heads, self.groups
+        if source is None:
+            qkv = rearrange(self.qkv(x), "b t (h k) -> b h t k", h=h + 2 * g)
+            q, k, v = qkv.split((h, g, g), 1)
+        else:
+            q = rearrange(self.q(x), "b t (h k) -> b h t k", h=h)
+            k, v = rearrange(self.kv(source), "b s (h k) -> b h s k", h=2 * g).split((g, g), 1)
+        return q, k, v

@@ -1,25 +1,51 @@
 """The backbone: stages of blocks, and a last norm."""
 
-import dataclasses
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
-from zoo.nn.block import Block, BlockConfig
+from zoo.errors import OptionError
+from zoo.nn.attention import Attention, AttentionConfig
+from zoo.nn.block import Around, Block, BlockConfig
+from zoo.nn.config import match, paths, put
 from zoo.nn.init import initialise
+from zoo.nn.merge import Merge, MergeConfig
+from zoo.nn.mlp import MlpConfig
 from zoo.nn.norm import make_norm
-from zoo.nn.part import Part, make_config
+from zoo.nn.part import Part
+from zoo.nn.position import Position
 from zoo.ops import Mask
-from zoo.tokens import Tokens
+from zoo.tokens import Details, Tokens
 
 
 @dataclass(frozen=True)
 class Stage:
-    """`depth` blocks of one make."""
+    """Blocks of one make, and how single ones differ."""
 
     depth: int
+    """How many blocks a token passes."""
     block: BlockConfig
+    """Their make."""
+    merge: MergeConfig | None = None
+    """What joins neighbours at the stage's start."""
+    change: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+    """Options that block i has otherwise, by dotted name: {1: {"attn.grouping":
+    Windows(shift=True)}}."""
+    share: int = 1
+    """How many times in a row each block is passed (ALBERT: all); it divides the depth."""
+    position: Position | None = None
+    """A biasing position kind whose parameters all blocks share (T5)."""
+
+    def config_of(self, i: int) -> BlockConfig:
+        """The config of block i, its changes included."""
+        block = self.block
+        for path, value in self.change.get(i, {}).items():
+            block = put(block, path, value)
+        return block
 
 
 @dataclass(frozen=True)
@@ -29,20 +55,50 @@ class BackboneConfig:
     stages: tuple[Stage, ...]
     """From input to output."""
     norm: str = "layer"
-    """The norm behind the last block: layer, rms or none."""
+    """The norm behind the last block: layer, rms, rms_offset or none."""
     eps: float = 1e-6
     """Added to the variance in that norm."""
     drop_path: float = 0.0
     """Stochastic depth: the last block's rate; earlier ones rise to it linearly from 0."""
+    drop_tokens: float = 0.0
+    """Share of the tokens behind the prefix left out in training (PatchDropout: Liu et al. 2022,
+    arXiv:2208.07220)."""
+    checkpoint: bool = False
+    """Whether blocks are computed again in the backward pass, to save memory (Chen et al. 2016,
+    arXiv:1604.06174)."""
+    source: int | None = None
+    """Width of the tokens that cross-attention reads; None = the model's own."""
     init: str = "normal"
-    """How Linears start: normal or xavier."""
+    """How Linears start: normal, xavier, orthogonal or depth_scaled."""
+
+
+class BackboneStage(nn.Module):
+    """The modules of one stage: `merge`, `blocks`, `position`."""
+
+    def __init__(self, stage: Stage, dim: int, rates: list[float], source: int | None):
+        super().__init__()
+        if stage.depth % stage.share:
+            raise OptionError(
+                f"Stage takes a share that divides its depth; got {stage.share} of {stage.depth}",
+                "share",
+            )
+        self.merge = None if stage.merge is None else Merge(dim, stage.block.dim, stage.merge)
+        own = range(stage.depth // stage.share)
+        self.blocks = nn.ModuleList(
+            Block(stage.config_of(i), rates[i * stage.share], source) for i in own
+        )
+        self.share = stage.share
+        self.position = (
+            None if stage.position is None else stage.position.bias(stage.block.attn.heads)
+        )
 
 
 class Backbone(Part[BackboneConfig]):
     """Tokens -> Tokens: every block in order, then the last norm.
 
-    `Backbone(dim=384, depth=12, heads=6)` makes one stage; further block options go by name
-    (`layer_scale=1e-5`). `Backbone(stages=(Stage(2, BlockConfig(...)), ...))` makes several.
+    `Backbone(dim=384, depth=12, heads=6)` makes one stage; further options go by name, flat where
+    unique (`position="rope"`, `gated=True`), else dotted (`**{"mlp.bias": False}`).
+    `Backbone(stages=...)` makes several.
     """
 
     Config = BackboneConfig
@@ -52,41 +108,175 @@ class Backbone(Part[BackboneConfig]):
             config = one_stage(**fields)
         c = self.configure(config, fields)
         depth = sum(stage.depth for stage in c.stages)
-        rates = iter([c.drop_path * i / max(depth - 1, 1) for i in range(depth)])
+        rates = [c.drop_path * i / max(depth - 1, 1) for i in range(depth)]
+        dims = [c.stages[0].block.dim, *(stage.block.dim for stage in c.stages)]
+        starts = [sum(stage.depth for stage in c.stages[:i]) for i in range(len(c.stages))]
         self.stages = nn.ModuleList(
-            nn.ModuleDict(
-                {"blocks": nn.ModuleList(Block(s.block, next(rates)) for _ in range(s.depth))}
-            )
-            for s in c.stages
+            BackboneStage(s, dims[i], rates[starts[i] : starts[i] + s.depth], c.source)
+            for i, s in enumerate(c.stages)
         )
-        self.dim = c.stages[-1].block.dim
+        self.dim_in, self.dim = dims[0], dims[-1]
+        if c.stages[0].merge is not None:
+            raise OptionError(
+                "Backbone takes a first stage without merge; got one with it", "merge"
+            )
         self.norm = make_norm(c.norm, self.dim, c.eps)
-        initialise(self, c.init)
-
-    @property
-    def dim_in(self) -> int:
-        """Width of the tokens that go in."""
-        return self.config.stages[0].block.dim
+        initialise(self, c.init, depth)
 
     @property
     def blocks(self) -> list[Block]:
         """All blocks in order, across stages."""
-        return [block for stage in self.stages for block in stage["blocks"]]  # type: ignore[index, union-attr, misc]
+        return [block for stage in self.stages for block in stage.blocks]  # type: ignore[union-attr, misc]
 
-    def forward(self, tokens: Tokens) -> Tokens:
-        """Tokens of (B, T, D) -> Tokens of (B, T, D), after the last norm."""
-        mask = None if tokens.keep is None else Mask(keep=tokens.keep)
-        x = tokens.x
-        for block in self.blocks:
-            x = block(x, mask)
-        return tokens.replace(x=self.norm(x))
+    def forward(
+        self,
+        tokens: Tokens,
+        source: Tokens | None = None,
+        bias: Tensor | None = None,
+        details: Details | None = None,
+        show: tuple[str, ...] = (),
+    ) -> Tokens:
+        """Tokens of (B, T, D) -> Tokens of (B, T', D'), after the last norm.
+
+        `source` is what cross-attention reads; `bias` (..., H, T, T) is added to the scores of
+        every block;
+        `details` receives what `show` names: "states", "attention", "aux".
+        """
+        tokens = self.drop(tokens)
+        if details is not None and "states" in show:
+            details.states.append(tokens.x)
+        for stage in self.stages:
+            tokens = tokens if stage.merge is None else stage.merge(tokens)
+            shared = bias
+            if stage.position is not None:
+                own = stage.position(tokens.positions, tokens.positions)
+                shared = own if bias is None else own + bias
+            known: dict[Any, Around] = {}
+            for block in (b for b in stage.blocks for _ in range(stage.share)):
+                around = {
+                    name: surroundings(part, tokens, source, shared, known)
+                    for name in block.order
+                    if isinstance(part := getattr(block, name), Attention)
+                }
+                around["mlp"] = Around(keep=tokens.keep)
+                maps: dict[str, list[Tensor]] | None = {} if "attention" in show else None
+                aux = details.aux if details is not None and "aux" in show else None
+                if self.config.checkpoint and self.training and torch.is_grad_enabled():
+                    x = checkpoint(block, tokens.x, around, maps, aux, use_reentrant=False)
+                else:
+                    x = block(tokens.x, around, maps, aux)
+                tokens = tokens.replace(x=x)
+                if details is not None and "states" in show:
+                    details.states.append(x)
+                if details is not None and maps is not None:
+                    details.attention.append({name: found[0] for name, found in maps.items()})
+        return tokens.replace(x=self.norm(tokens.x))
+
+    def drop(self, tokens: Tokens) -> Tokens:
+        """Tokens of (B, T, D) -> in training, a random share of them, each with its position and
+        mask."""
+        rate, prefix = self.config.drop_tokens, tokens.prefix
+        if rate == 0.0 or not self.training:
+            return tokens
+        batch, count = tokens.x.shape[0], tokens.x.shape[1] - prefix
+        left = max(1, round(count * (1 - rate)))
+        chance = torch.rand(batch, count, device=tokens.x.device)
+        if tokens.keep is not None:  # padding goes first
+            chance = chance.masked_fill(~tokens.keep[:, prefix:], 2.0)
+        kept = chance.argsort(1)[:, :left].sort(1).values + prefix
+        front = torch.arange(prefix, device=kept.device).expand(batch, -1)
+        kept = torch.cat((front, kept), 1)
+
+        def pick(x: Tensor | None) -> Tensor | None:
+            if x is None:
+                return None
+            x = x.expand(batch, *x.shape[1:])
+            rows = kept.view(batch, -1, *(1,) * (x.ndim - 2)).expand(-1, -1, *x.shape[2:])
+            return x.gather(1, rows)
+
+        fields = {
+            name: pick(getattr(tokens, name)) for name in ("x", "keep", "positions", "sample")
+        }
+        return tokens.replace(**fields, grid=None)
 
 
-def one_stage(*, depth: int, **fields: Any) -> BackboneConfig:
-    """`depth` equal blocks; the other fields go to the block, to the backbone, or (norm, eps) to
-    both."""
-    block_names = {f.name for f in dataclasses.fields(BlockConfig)}
-    whole_names = {f.name for f in dataclasses.fields(BackboneConfig)} - {"stages"}
-    block = {k: v for k, v in fields.items() if k in block_names or k not in whole_names}
-    whole = {k: v for k, v in fields.items() if k in whole_names}
-    return BackboneConfig((Stage(depth, make_config(BlockConfig, block, "Backbone")),), **whole)
+def surroundings(
+    part: Attention,
+    tokens: Tokens,
+    source: Tokens | None,
+    bias: Tensor | None,
+    known: dict[Any, Around],
+) -> Around:
+    """What an attention has to know of the tokens; computed once for all blocks of the same
+    setting."""
+    c = part.config
+    if hasattr(part, "kv"):
+        if source is None:
+            raise OptionError("Backbone with cross-attention takes a source; got none", "source")
+        return Around(Mask(keep=source.keep), source=source.x)
+    key = (c.grouping, c.position, c.causal, c.left, c.right, part.width)
+    if key in known:
+        return known[key]
+    x, prefix, positions, keep = tokens.x, tokens.prefix, tokens.positions, tokens.keep
+    layout = c.grouping.layout(tokens.grid, prefix, x.device)
+    places = positions
+    if layout is not None:
+        if positions is not None:
+            rows = positions.expand(x.shape[0] if positions.shape[0] > 1 else 1, -1, -1)
+            positions = c.grouping.split(rows, layout, prefix)
+            positions = positions.repeat(len(x) // len(rows), 1, 1)
+        keep = None if keep is None else c.grouping.split(keep[..., None], layout, prefix)[..., 0]
+        axes = 0 if places is None else places.shape[-1]
+        places = layout.coordinates[:, -axes:] if axes else layout.coordinates
+    mask = Mask(
+        keep, c.causal, c.left, c.right, tokens.sample, None if layout is None else layout.allowed
+    )
+    rope = None
+    if c.position is not None and positions is not None:
+        rope = c.position.rotation(positions, part.width)
+        rope = None if rope is None else rope[:, None]  # (B, 1, N, 2, R): the same for all heads
+    known[key] = Around(mask, layout, prefix, places, rope, bias, keep=keep)
+    return known[key]
+
+
+# Plain names that mean more than one option of a backbone, or one of several.
+SHORT = {
+    "dropout": ("block.dropout",),
+    "norm": ("block.norm", "norm"),
+    "eps": ("block.eps", "eps"),
+}
+
+
+def one_stage(*, bias: bool = True, **options: Any) -> BackboneConfig:
+    """`depth` equal blocks of `dim` and `heads`; other options by name, as in `Backbone`.
+
+    `bias=False` takes it from every Linear; `norm` and `eps` mean all norms.
+    """
+    sizes = {name: options.pop(name, None) for name in ("dim", "depth", "heads")}
+    attn = AttentionConfig(sizes["heads"] or 1, bias="qkv" if bias else "none", out_bias=bias)
+    block = BlockConfig(sizes["dim"] or 1, attn, MlpConfig(bias=bias))
+    config = BackboneConfig((Stage(sizes["depth"] or 1, block),))
+    for name, value in options.items():
+        every = option_paths(config)
+        for path in SHORT.get(name) or match(name, every, "Backbone", sizes):
+            config = set_option(config, path, value)
+    missing = [name for name, size in sizes.items() if size is None]
+    if missing:
+        raise OptionError(
+            f"Backbone needs the options dim, depth, heads; {', '.join(missing)} are not given",
+            missing[0],
+        )
+    return config
+
+
+def option_paths(config: BackboneConfig) -> list[str]:
+    """The whole paths of a backbone's options; those that start with "block." mean all blocks."""
+    own = [path for path in paths(config) if path != "stages"]
+    return own + [f"block.{path}" for path in paths(config.stages[0].block)]
+
+
+def set_option(config: BackboneConfig, path: str, value: Any) -> BackboneConfig:
+    """A copy with the option at a whole path set, in every stage if it is a block's."""
+    if not path.startswith("block."):
+        return put(config, path, value)
+    return replace(config, stages=tuple(put(stage, path, value) for stage in config.stages))

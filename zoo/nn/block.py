@@ -1,4 +1,4 @@
-"""One Transformer block: residual sublayers, each with its own norm."""
+"""One Transformer block: residual sublayers, each with its own norm, grouping and factor."""
 
 from dataclasses import dataclass
 
@@ -7,73 +7,144 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from zoo.errors import one_of
-from zoo.nn.attention import Attention
-from zoo.nn.mlp import Mlp
+from zoo.nn.attention import Attention, AttentionConfig
+from zoo.nn.mlp import Experts, Mlp, MlpConfig
 from zoo.nn.norm import make_norm
-from zoo.ops import Mask, drop_path
+from zoo.ops import Layout, Mask, drop_path
 
-PLACES = ("pre", "post")
+PLACES = ("pre", "post", "res_post", "sandwich")
 
 
 @dataclass(frozen=True)
 class BlockConfig:
-    """What one block is made of."""
+    """What one block is made of. Its sublayers, in order: time, attn, cross, mlp, those that are
+    there."""
 
     dim: int
     """Model width D."""
-    heads: int
-    """Attention heads; they divide the width."""
-    hidden: int | None = None
-    """Width inside the MLP; None = 4 D."""
+    attn: AttentionConfig
+    """Attention among the tokens."""
+    mlp: MlpConfig = MlpConfig()
+    """What follows, token by token."""
+    cross: AttentionConfig | None = None
+    """Attention to a source, between attn and mlp."""
+    time: AttentionConfig | None = None
+    """A further attention in front, for divided space-time."""
     norm: str = "layer"
-    """layer, rms or none."""
+    """layer, rms, rms_offset or none."""
     place: str = "pre"
-    """pre: x + f(norm(x)).  post: norm(x + f(x))."""
+    """pre: x + f(norm(x)).  post: norm(x + f(x)).  res_post: x + norm(f(x)).  sandwich: x +
+    norm'(f(norm(x)))."""
     eps: float = 1e-6
     """Added to the variance in norms."""
-    activation: str = "gelu"
-    """relu, gelu, gelu_tanh or silu."""
-    bias: bool = True
-    """Whether the Linears have biases."""
     layer_scale: float | None = None
-    """Start value of a learned factor per channel on each residual branch (Touvron et al. 2021);
-    None = no factor."""
+    """Start of a learned factor per channel on each branch (Touvron et al. 2021,
+    arXiv:2103.17239)."""
     dropout: float = 0.0
-    """Zeroed share of each branch's output and of the MLP's hidden values."""
-    attention_dropout: float = 0.0
-    """Zeroed share of the attention weights."""
+    """Zeroed share of each branch's output."""
+
+
+@dataclass(frozen=True)
+class Around:
+    """What an attention has to know of the sequence beside x; one for all blocks of the same
+    setting."""
+
+    mask: Mask | None = None
+    """Over the tokens as grouped."""
+    layout: Layout | None = None
+    """How tokens are grouped; None = not at all."""
+    prefix: int = 0
+    """How many special tokens stand in front."""
+    places: Tensor | None = None
+    """(..., N, A) positions of the tokens as grouped."""
+    rope: Tensor | None = None
+    """(..., N, 2, R) cosines and sines."""
+    bias: Tensor | None = None
+    """(..., H, N, N) added to the scores."""
+    source: Tensor | None = None
+    """(B, S, D') what cross-attention reads."""
+    keep: Tensor | None = None
+    """(B, T) bool: the tokens that are real."""
 
 
 class Block(nn.Module):
     """(B, T, D) -> (B, T, D): x + attn(norm(x)), then x + mlp(norm(x))."""
 
-    def __init__(self, config: BlockConfig, drop_path: float = 0.0):
+    def __init__(self, config: BlockConfig, drop_path: float = 0.0, source: int | None = None):
         super().__init__()
         c = config
-        self.place = one_of("Block", "place", c.place, PLACES)
-        self.dropout, self.drop_path = c.dropout, drop_path
-        self.attn_norm = make_norm(c.norm, c.dim, c.eps)
-        self.attn = Attention(c.dim, c.heads, c.bias, c.attention_dropout)
-        self.attn_scale = _scale(c)
-        self.mlp_norm = make_norm(c.norm, c.dim, c.eps)
-        self.mlp = Mlp(c.dim, c.hidden or 4 * c.dim, c.activation, c.bias, c.dropout)
-        self.mlp_scale = _scale(c)
+        one_of("Block", "place", c.place, PLACES)
+        self.config, self.drop_path = c, drop_path
+        attentions = {"time": c.time, "attn": c.attn, "cross": c.cross}
+        parts: dict[str, nn.Module] = {
+            name: Attention(c.dim, a, c.eps, (source or c.dim) if name == "cross" else None)
+            for name, a in attentions.items()
+            if a is not None
+        }
+        parts["mlp"] = Experts(c.dim, c.mlp) if c.mlp.experts else Mlp(c.dim, c.mlp, c.eps)
+        self.order = tuple(parts)
+        for name, part in parts.items():
+            self.add_module(name, part)
+            self.add_module(f"{name}_norm", make_norm(c.norm, c.dim, c.eps))
+            if c.place == "sandwich":
+                self.add_module(f"{name}_norm_out", make_norm(c.norm, c.dim, c.eps))
+            start = None if c.layer_scale is None else torch.full((c.dim,), c.layer_scale)
+            self.register_parameter(f"{name}_scale", None if start is None else nn.Parameter(start))
 
-    def forward(self, x: Tensor, mask: Mask | None = None) -> Tensor:
-        """(B, T, D) -> (B, T, D)."""
-        if self.place == "post":
-            x = self.attn_norm(x + self.branch(self.attn(x, mask), self.attn_scale))
-            return self.mlp_norm(x + self.branch(self.mlp(x), self.mlp_scale))
-        x = x + self.branch(self.attn(self.attn_norm(x), mask), self.attn_scale)
-        return x + self.branch(self.mlp(self.mlp_norm(x)), self.mlp_scale)
+    def forward(
+        self,
+        x: Tensor,
+        around: dict[str, Around] | None = None,
+        maps: dict[str, list[Tensor]] | None = None,
+        aux: list[Tensor] | None = None,
+    ) -> Tensor:
+        """(B, T, D) -> (B, T, D). `around` per sublayer; `maps`, `aux` receive what `Details`
+        shows."""
+        for name in self.order:
+            a = (around or {}).get(name, Around())
+            norm = getattr(self, f"{name}_norm")
+            match self.config.place:
+                case "pre":
+                    x = x + self.branch(name, self.mix(name, norm(x), a, maps, aux))
+                case "post":
+                    x = norm(x + self.branch(name, self.mix(name, x, a, maps, aux)))
+                case "res_post":
+                    x = x + self.branch(name, norm(self.mix(name, x, a, maps, aux)))
+                case "sandwich":
+                    out = getattr(self, f"{name}_norm_out")
+                    x = x + self.branch(name, out(self.mix(name, norm(x), a, maps, aux)))
+        return x
 
-    def branch(self, x: Tensor, scale: Tensor | None) -> Tensor:
+    def mix(
+        self,
+        name: str,
+        x: Tensor,
+        around: Around,
+        maps: dict[str, list[Tensor]] | None,
+        aux: list[Tensor] | None,
+    ) -> Tensor:
+        """(B, T, D) -> (B, T, D): the sublayer itself, its tokens grouped before and put back
+        after."""
+        part = getattr(self, name)
+        if isinstance(part, Mlp):
+            return part(x)
+        if isinstance(part, Experts):
+            return part(x, around.keep, aux)
+        layout, grouping = around.layout, part.config.grouping
+        x = x if layout is None else grouping.split(x, layout, around.prefix)
+        x = part(
+            x,
+            around.mask,
+            source=around.source,
+            places=around.places,
+            rope=around.rope,
+            bias=around.bias,
+            maps=None if maps is None else maps.setdefault(name, []),
+        )
+        return x if layout is None else grouping.join(x, layout, around.prefix)
+
+    def branch(self, name: str, x: Tensor) -> Tensor:
         """(B, T, D) -> (B, T, D): what a residual branch goes through before it is added."""
-        x = F.dropout(x, self.dropout, self.training)
+        scale = getattr(self, f"{name}_scale")
+        x = F.dropout(x, self.config.dropout, self.training)
         return drop_path(x if scale is None else x * scale, self.drop_path, self.training)
-
-
-def _scale(c: BlockConfig) -> nn.Parameter | None:
-    return (
-        None if c.layer_scale is None else nn.Parameter(torch.full((c.dim,), float(c.layer_scale)))
-    )

@@ -1,32 +1,64 @@
-"""Initialisation by name. Every part calls `initialise(self, config.init)` once, at the end of its
+"""Initialisation by name. A part calls `initialise(self, config.init)` at the end of its
 `__init__`."""
 
+import math
 from collections.abc import Callable
 from functools import partial
 
+import torch
 from torch import Tensor, nn
 
 from zoo.errors import one_of
+from zoo.nn.attention import Attention
+from zoo.nn.mlp import Experts
 
-INITS: dict[str, Callable[[Tensor], Tensor]] = {
-    # BERT's and ViT's: cut at two deviations.
-    "normal": partial(nn.init.trunc_normal_, std=0.02, a=-0.04, b=0.04),
-    # Glorot & Bengio 2010; a fused qkv counts as the three matrices that it holds.
+Fill = Callable[[Tensor], Tensor]
+# BERT's and ViT's: cut at two deviations.
+normal: Fill = partial(nn.init.trunc_normal_, std=0.02, a=-0.04, b=0.04)
+INITS: dict[str, Fill] = {
+    "normal": normal,
+    # Glorot & Bengio 2010. A fused qkv counts as the matrices that it holds.
     "xavier": nn.init.xavier_uniform_,
+    # Saxe et al. 2013, arXiv:1312.6120. In qkv each head by itself.
+    "orthogonal": nn.init.orthogonal_,
+    # GPT-2's: normal, where what enters the residual stream is divided by the root of its 2 x depth
+    # additions.
+    "depth_scaled": normal,
 }
 
 
-def initialise(module: nn.Module, name: str) -> None:
-    """Fill the weights of all Linears below `module` by the named scheme and their biases with
+def initialise(module: nn.Module, name: str, depth: int = 1) -> None:
+    """Fill all Linears and experts below `module` by the named scheme, and Linears' biases with
     zeros.
 
     Other layers keep torch's own start. Parameters that a part owns itself are its own affair.
     """
     fill = INITS[one_of("initialise", "init", name, INITS)]
-    for key, layer in module.named_modules():
+    if next(module.parameters()).is_meta:
+        return
+    for layer in module.modules():
         if isinstance(layer, nn.Linear):
-            pieces = layer.weight.chunk(3) if key.rpartition(".")[2] == "qkv" else (layer.weight,)
-            for piece in pieces:
-                fill(piece.data)
+            fill(layer.weight.data)
             if layer.bias is not None:
                 nn.init.zeros_(layer.bias)
+        elif isinstance(layer, Experts):
+            for matrix in (*layer.up.data, *layer.down.data):
+                fill(matrix)
+    for key, layer in module.named_modules():
+        if isinstance(layer, Attention):
+            fused = layer.qkv if hasattr(layer, "qkv") else layer.kv
+            per = layer.width if name == "orthogonal" else layer.width * layer.groups
+            for piece in fused.weight.data.split(per) if name in ("xavier", "orthogonal") else ():
+                fill(piece)
+        if name == "depth_scaled" and key.endswith(
+            (".attn.out", ".cross.out", ".time.out", ".mlp.down")
+        ):
+            layer.weight.data.div_(math.sqrt(2 * depth))
+        elif name == "depth_scaled" and isinstance(layer, Experts):
+            layer.down.data.div_(math.sqrt(2 * depth))
+
+
+def owned(shape: tuple[int, ...], std: float = 0.02) -> nn.Parameter:
+    """-> a parameter of that shape, normal and cut at two deviations: tokens, tables, queries of a
+    part."""
+    return nn.Parameter(nn.init.trunc_normal_(torch.empty(shape), std=std, a=-2 * std, b=2 * std))

@@ -1,38 +1,127 @@
-"""The feed-forward half of a block."""
+"""The feed-forward half of a block: one MLP, or several of which a router picks some for each
+token."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from zoo.errors import one_of
+from zoo.errors import OptionError, one_of
+from zoo.nn.norm import make_norm
+from zoo.ops import grouped_linear
+
+
+def quick_gelu(x: Tensor) -> Tensor:
+    """(...) -> (...): x sigmoid(1.702 x), what OpenAI's CLIP was trained with."""
+    return x * torch.sigmoid(1.702 * x)
+
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,  # exact (Hendrycks & Gimpel 2016)
     "gelu_tanh": partial(F.gelu, approximate="tanh"),  # GPT-2's
+    "quick_gelu": quick_gelu,
     "silu": F.silu,
 }
 
 
-class Mlp(nn.Module):
-    """(B, T, D) -> (B, T, D): down(act(up(x)))."""
+@dataclass(frozen=True)
+class MlpConfig:
+    """What happens to each token by itself."""
 
-    def __init__(
-        self,
-        dim: int,
-        hidden: int,
-        activation: str = "gelu",
-        bias: bool = True,
-        dropout: float = 0.0,
-    ):
+    hidden: int | None = None
+    """Width inside; None = 4 D."""
+    activation: str = "gelu"
+    """relu, gelu, gelu_tanh, quick_gelu or silu."""
+    gated: bool = False
+    """act(gate) * value in place of act(value); `up` holds both, gate first (Shazeer 2020,
+    arXiv:2002.05202)."""
+    bias: bool = True
+    """Whether the Linears have biases."""
+    inner_norm: str = "none"
+    """A norm of the hidden values (EVA-02)."""
+    experts: int = 0
+    """How many MLPs a router chooses from; 0 = one MLP and no router."""
+    top: int = 2
+    """How many experts serve each token."""
+    dropout: float = 0.0
+    """Zeroed share of the hidden values."""
+
+
+def activate(x: Tensor, config: MlpConfig, training: bool) -> Tensor:
+    """(..., hidden), or twice as wide if gated -> (..., hidden)."""
+    act = ACTIVATIONS[config.activation]
+    if config.gated:
+        gate, x = x.chunk(2, -1)
+        x = act(gate) * x
+    else:
+        x = act(x)
+    return F.dropout(x, config.dropout, training)
+
+
+class Mlp(nn.Module):
+    """(B, T, D) -> (B, T, D): down(act(up(x))), or down(act(gate) * value)."""
+
+    def __init__(self, dim: int, config: MlpConfig, eps: float = 1e-6):
         super().__init__()
-        self.activation = ACTIVATIONS[one_of("Mlp", "activation", activation, ACTIVATIONS)]
-        self.dropout = dropout
-        self.up = nn.Linear(dim, hidden, bias=bias)
-        self.down = nn.Linear(hidden, dim, bias=bias)
+        c = config
+        hidden = c.hidden or 4 * dim
+        one_of("Mlp", "activation", c.activation, ACTIVATIONS)
+        self.config = c
+        self.up = nn.Linear(dim, hidden * (1 + c.gated), bias=c.bias)
+        self.norm = make_norm(c.inner_norm, hidden, eps)
+        self.down = nn.Linear(hidden, dim, bias=c.bias)
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, T, D) -> (B, T, D)."""
-        return self.down(F.dropout(self.activation(self.up(x)), self.dropout, self.training))
+        return self.down(self.norm(activate(self.up(x), self.config, self.training)))
+
+
+class Experts(nn.Module):
+    """(B, T, D) -> (B, T, D): the `top` best of E MLPs for each token, weighted by the router.
+
+    Every token reaches all of its experts, none is dropped. `aux` receives the load-balancing loss,
+    E times the sum over experts of (share of tokens) x (mean router weight): 1 at perfect balance.
+    (Shazeer et al. 2017, arXiv:1701.06538; loss: Fedus et al. 2021, arXiv:2101.03961)
+    """
+
+    def __init__(self, dim: int, config: MlpConfig):
+        super().__init__()
+        c = config
+        if not 1 <= c.top <= c.experts or c.bias or c.inner_norm != "none":
+            raise OptionError(
+                f"Experts takes 1 <= top <= experts, no bias and no inner_norm; got top {c.top} of "
+                f"{c.experts}, bias {c.bias}, inner_norm {c.inner_norm!r}",
+                "experts",
+            )
+        hidden = c.hidden or 4 * dim
+        one_of("Experts", "activation", c.activation, ACTIVATIONS)
+        self.config = c
+        self.router = nn.Linear(dim, c.experts, bias=False)
+        self.up = nn.Parameter(torch.empty(c.experts, hidden * (1 + c.gated), dim))
+        self.down = nn.Parameter(torch.empty(c.experts, dim, hidden))
+
+    def forward(
+        self, x: Tensor, keep: Tensor | None = None, aux: list[Tensor] | None = None
+    ) -> Tensor:
+        """(B, T, D), (B, T) bool -> (B, T, D); padding counts for nothing in the loss."""
+        tokens, top, experts = x.flatten(0, 1), self.config.top, self.config.experts
+        weights = self.router(tokens).float().softmax(-1)  # (M, E)
+        best, chosen = weights.topk(top, -1)  # (M, top)
+        best = best / best.sum(-1, keepdim=True)
+        expert = chosen.flatten()
+        order = expert.argsort(stable=True)
+        token = order // top  # rows of one expert stand together, each the token that it serves
+        ends = F.one_hot(expert, experts).sum(0).cumsum(0)
+        hidden = grouped_linear(tokens[token], self.up.to(x.dtype), ends)
+        hidden = activate(hidden, self.config, self.training)
+        out = grouped_linear(hidden, self.down.to(x.dtype), ends)
+        out = out * best.flatten()[order, None].to(x.dtype)
+        if aux is not None:
+            real = weights.new_ones(len(tokens), 1) if keep is None else keep.view(-1, 1).float()
+            share = (F.one_hot(chosen, experts).sum(1) * real).sum(0) / (top * real.sum())
+            aux.append(experts * (share * (weights * real).sum(0) / real.sum()).sum())
+        return torch.zeros_like(tokens).index_add(0, token, out).view_as(x)

@@ -2,6 +2,7 @@
 
 from zoo.ops.attend import attend, attention_weights
 from zoo.ops.cache import cached
+from zoo.ops.experts import grouped_linear
 from zoo.ops.mask import Mask
 from zoo.ops.position import (
     alibi_slopes,
@@ -28,6 +29,7 @@ __all__ = [
     "cached",
     "drop_path",
     "grid_positions",
+    "grouped_linear",
     "join",
     "relative_index",
     "resize_table",

@@ -1,0 +1,456 @@
+"""The `zoo` command, through `main([...])`."""
+
+import io
+import json
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+import zoo
+from zoo import cli, training
+from zoo.cli.arguments import split_flags
+from zoo.cli.table import align, write_table
+from zoo.errors import UserError
+from zoo.training import recipes
+
+CONFIG = """\
+# A small one
+model: {name: vit_mu_patch8_32}
+optim: {lr: 1e-3}
+run: {epochs: 3, global_batch: 64}
+"""
+
+
+@pytest.fixture
+def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout with one recipe, which is the working folder; `train` only notes its arguments."""
+    (tmp_path / "recipes").mkdir()
+    (tmp_path / "configs" / "image_classify").mkdir(parents=True)
+    (tmp_path / "recipes" / "image_classify.py").write_text("def main(config): ...\n")
+    (tmp_path / "configs" / "image_classify" / "vit.yaml").write_text(CONFIG)
+    monkeypatch.setattr(recipes, "folders", lambda: (tmp_path / "recipes", tmp_path / "configs"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What `zoo.training.train` and `evaluate` were called with."""
+    found: list[Any] = []
+
+    def train(recipe: str, overrides: dict[str, Any], main: Any = None) -> None:
+        found.append((recipe, overrides, main))
+
+    def evaluate(run: str, test: str | None = None) -> dict[str, float]:
+        found.append((run, test))
+        return {"loss": 0.25, "accuracy": 0.98765}
+
+    monkeypatch.setattr(training, "train", train, raising=False)
+    monkeypatch.setattr(training, "evaluate", evaluate, raising=False)
+    return found
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
+    """What a command prints, on stdout for code 0 and on stderr alone for 2."""
+    assert cli.main(list(words)) == code
+    out, err = capsys.readouterr()
+    assert (out if code == 2 else err) == ""
+    return err if code == 2 else out
+
+
+def cells(text: str) -> list[list[str]]:
+    return [re.split(r"  +", line.strip()) for line in text.splitlines()]
+
+
+# words
+
+
+def test_flags_may_stand_anywhere():
+    words = ["train", "--optim.lr", "-1", "x", "--data.train=a=b", "--model.x=", "--debug"]
+    rest, flags = split_flags(words)
+    assert rest == ["train", "x", "--debug"]
+    assert flags == {"optim.lr": "-1", "data.train": "a=b", "model.x": ""}
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["trian"], "zoo has no command 'trian'; did you mean 'train'?"),
+        (
+            ["xyz"],
+            "zoo has no command 'xyz'; there are train, evaluate, predict, list, show, copy",
+        ),
+        (
+            ["--vers"],
+            "zoo has no option --vers; the sections are data, optim, run, select, hw, model",
+        ),
+        (["train"], "zoo train takes a RECIPE; got none: `zoo list recipes` names them"),
+        (["train", "x", "--optim.lr"], "--optim.lr takes a value; got none: give --optim.lr VALUE"),
+        (
+            ["train", "x", "--optim.lr", "--data.train", "y"],
+            "--optim.lr takes a value; got none: give --optim.lr VALUE",
+        ),
+        (
+            ["train", "x", "--optim.lr", "1", "--optim.lr=2"],
+            "--optim.lr is given twice, '1' and '2'; keep one",
+        ),
+        (["train", "x", "--lr", "1"], "zoo train has no option --lr; did you mean '--optim.lr'?"),
+        (
+            ["train", "x", "--batch_size=3"],
+            "zoo train has no option --batch_size; did you mean '--run.global_batch'?",
+        ),
+        (["train", "x", "y"], "zoo train has no place for 'y'; see zoo train --help"),
+        (
+            ["train", "vit.yaml"],
+            "vit.yaml is no file; give a name from `zoo list recipes` or a YAML file's path",
+        ),
+        (["show", "vti"], "no recipe 'vti'; `zoo list recipes` names them"),
+        (
+            ["show", "image_classify/vti"],
+            "no recipe 'image_classify/vti'; did you mean 'image_classify/vit'?",
+        ),
+        (
+            ["show", "image_classify/vit", "--optim.lr", "fast"],
+            "optim.lr takes a number above 0; got 'fast' (--optim.lr)",
+        ),
+        (
+            ["show", "image_classify/vit", "--optim.lrr", "1"],
+            "there is no key 'optim.lrr' (--optim.lrr); did you mean 'optim.lr'?",
+        ),
+        (["list", "model"], "zoo list has no 'model'; did you mean 'models'?"),
+        (["list", "xyz"], "zoo list has no 'xyz'; give models, recipes, runs or nothing for all"),
+        (["list", "--optim.lr", "1"], "zoo list takes no keys of a config; got --optim.lr"),
+        (
+            ["evaluate", "run", "--optim.lr", "1"],
+            "zoo evaluate takes --data.test PATH; got --optim.lr",
+        ),
+        (
+            ["predict", "run"],
+            "zoo predict: the following arguments are required: FILE; see zoo predict --help",
+        ),
+    ],
+)
+def test_one_sentence_for_a_mistake(
+    house: Path, capsys: pytest.CaptureFixture[str], words: list[str], sentence: str
+):
+    assert said(capsys, *words, code=2) == sentence + "\n"
+
+
+def test_debug_shows_tracebacks(house: Path):
+    for words in (["--debug", "show", "x"], ["show", "x", "--debug"]):
+        with pytest.raises(UserError, match="no recipe 'x'"):
+            cli.main(words)
+
+
+def test_ctrl_c_ends_with_one_line(
+    house: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    def train(*args: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(training, "train", train, raising=False)
+    assert cli.main(["train", "image_classify/vit", "--data.train", "x"]) == 130
+    assert capsys.readouterr() == ("", "interrupted\n")
+    with pytest.raises(KeyboardInterrupt):
+        cli.main(["train", "image_classify/vit", "--data.train", "x", "--debug"])
+
+
+def test_a_closed_pipe_is_no_error(house: Path):
+    words = [sys.executable, "-m", "zoo.cli", "list", "models"]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout and process.stderr
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait() == 141
+
+
+def test_listing_waits_for_no_heavy_import(house: Path):
+    heavy = ["lightning", "torchvision", "torchmetrics", "timm", "matplotlib", "sklearn", "rich"]
+    code = (
+        "import sys; from zoo import cli; cli.main(['list']); print(*sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "zoo.cli" in done.stderr.split()
+    assert not set(heavy) & set(done.stderr.split())
+
+
+def test_help_and_version(capsys: pytest.CaptureFixture[str]):
+    for words in (["--help"], []):
+        if words:
+            with pytest.raises(SystemExit, match="0"):
+                cli.main(words)
+        else:
+            assert cli.main(words) == 0
+        text = capsys.readouterr().out
+        assert all(command in text for command in cli.COMMANDS)
+    with pytest.raises(SystemExit, match="0"):
+        cli.main(["--version"])
+    assert capsys.readouterr().out == f"zoo {zoo.__version__}\n"
+
+
+def test_module_runs_as_a_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(sys, "argv", ["zoo", "xyz"])
+    with pytest.raises(SystemExit, match="2"):
+        runpy.run_module("zoo.cli", run_name="__main__")
+    assert capsys.readouterr().err.startswith("zoo has no command 'xyz'")
+
+
+# train, evaluate
+
+
+def test_train_passes_flags(house: Path, calls: list[Any], capsys: pytest.CaptureFixture[str]):
+    said(
+        capsys, "train", "--data.train", "2024", "image_classify/vit",
+        "--model.drop_path=1e-1", "--model.head", "null", "--model.note", "a: [",
+    )  # fmt: skip
+    flags = {
+        "data.train": "2024",
+        "model.drop_path": 0.1,
+        "model.head": None,
+        "model.note": "a: [",
+    }
+    assert calls == [("image_classify/vit", flags, None)]
+
+
+def test_train_help_shows_every_key(house: Path, capsys: pytest.CaptureFixture[str]):
+    text = said(capsys, "train", "image_classify/vit", "--help", "--run.seed", "5")
+    rows = {row[0]: row[1:] for row in cells(text)}
+    for key in training.schema.KEYS.values():
+        assert rows[f"--{key.name}"][::2] == [key.short, key.help]
+    assert rows["--optim.lr"][1] == "0.001"
+    assert rows["--run.seed"][1] == "5"
+    assert rows["--data.train"][1] == "must be given"
+    assert rows["--model.name"] == ["vit_mu_patch8_32"]
+    groups = re.split(r"\n\n", text)
+    assert all(len(group.splitlines()) <= 20 for group in groups)  # each fits on a screen
+    text = said(capsys, "train", "-h")
+    assert {row[0]: row[1:] for row in cells(text)}["--optim.lr"][1] == "must be given"
+
+
+def test_evaluate(house: Path, calls: list[Any], capsys: pytest.CaptureFixture[str]):
+    text = said(capsys, "evaluate", "runs/x", "--data.test", "pictures")
+    assert cells(text) == [["metric", "value"], ["loss", "0.2500"], ["accuracy", "0.9877"]]
+    said(capsys, "evaluate", "runs/x")
+    assert calls == [("runs/x", "pictures"), ("runs/x", None)]
+
+
+def test_scripts_have_the_same_command_line(
+    house: Path, calls: list[Any], capsys: pytest.CaptureFixture[str]
+):
+    def run(config: Any) -> None:
+        """One label per picture."""
+
+    words = ["--config", "image_classify/vit", "--data.train=x", "--model.depth", "2"]
+    assert cli.script(run, words) == 0
+    assert calls == [("image_classify/vit", {"data.train": "x", "model.depth": 2}, run)]
+    assert cli.script(run, ["--config", "x.yaml", "--lr", "1"]) == 2
+    assert "has no option --lr; did you mean '--optim.lr'?" in capsys.readouterr().err
+    assert cli.script(run, []) == 2
+    assert "the following arguments are required: --config" in capsys.readouterr().err
+
+
+# list, show, copy
+
+
+def test_list_models(capsys: pytest.CaptureFixture[str]):
+    text = said(capsys, "list", "models", "vit_mu*")
+    assert text.splitlines() == ["model", *zoo.list_models("vit_mu*")]
+    assert said(capsys, "list", "models", "xyz*") == "no models like 'xyz*'\n"
+
+
+def test_list_all(house: Path, capsys: pytest.CaptureFixture[str]):
+    models, found, runs = said(capsys, "list").split("\n\n")
+    assert models.splitlines() == ["model", *zoo.list_models()]
+    assert cells(found) == [["recipe", "about"], ["image_classify/vit", "A small one"]]
+    assert runs == "no runs\n"
+
+
+def test_list_runs(house: Path, capsys: pytest.CaptureFixture[str]):
+    results = {
+        "image_classify/vit/2": json.dumps({"val": {"accuracy": 0.5}, "test": {"accuracy": 0.25}}),
+        "image_classify/vit/1": json.dumps({"interrupted": True, "val": None, "test": None}),
+        "image_classify/vit/4": "{",
+        "image_classify/vit/5": "[]",
+        "mine/3": None,
+    }
+    for name, result in results.items():
+        run = house / "runs" / name
+        run.mkdir(parents=True)
+        (run / "config.yaml").touch()
+        if result is not None:
+            (run / "result.json").write_text(result)
+    (house / "runs" / "image_classify" / "empty").mkdir()
+    assert cells(said(capsys, "list", "runs")) == [
+        ["run", "result"],
+        ["runs/image_classify/vit/1", "interrupted"],
+        ["runs/image_classify/vit/2", "val accuracy 0.5000", "test accuracy 0.2500"],
+        ["runs/mine/3", "not finished"],
+        ["runs/image_classify/vit/4", "result.json is broken"],
+        ["runs/image_classify/vit/5", "result.json is broken"],
+    ]
+    assert len(cells(said(capsys, "list", "runs", "mine/*"))) == 2
+
+
+def test_show_gives_origins(house: Path, capsys: pytest.CaptureFixture[str]):
+    flags = ["--hw.preset", "cpu", "--optim.betas", "[0.5, 0.6]"]
+    text = said(capsys, "show", "image_classify/vit", *flags)
+    rows = {row[0]: row[1:] for row in cells(text)}
+    path = "configs/image_classify/vit.yaml"
+    assert rows["recipe"] == ["image_classify/vit", path]
+    assert rows["data.train"] == ["must be given"]
+    assert rows["optim.lr"] == ["0.001", f"recipe {path}:3"]
+    assert rows["optim.betas"] == ["[0.5, 0.6]", "flag --optim.betas"]
+    assert rows["hw.devices"] == ["1", "preset hw.preset cpu (--hw.preset)"]
+    assert rows["hw.precision"] == ["auto", "default"]
+    assert rows["model.name"] == ["vit_mu_patch8_32", f"recipe {path}:2"]
+    assert rows.keys() >= training.schema.KEYS.keys()
+
+
+def test_copy(house: Path, capsys: pytest.CaptureFixture[str]):
+    lines = said(capsys, "copy", "image_classify/vit", "mine").splitlines()
+    assert lines[:2] == ["mine/image_classify.py", "mine/vit.yaml"]
+    assert lines[2].endswith("zoo train mine/vit.yaml")
+    assert lines[3].endswith("python mine/image_classify.py --config mine/vit.yaml")
+    assert "mine/image_classify.py exists" in said(
+        capsys, "copy", "image_classify/vit", "mine", code=2
+    )
+
+
+# predict
+
+
+class Fake:
+    """Names a picture after its colour, and counts how it is asked."""
+
+    asked: list[Any]
+
+    def predict(self, source: Any) -> Any:
+        self.asked.append(source)
+        if isinstance(source, list):
+            return [self.one(file) for file in source]
+        return self.one(source)
+
+    def one(self, file: str) -> dict[str, Any]:
+        red = zoo.inputs.decode_image(file).getpixel((0, 0))[0] / 255
+        label = "red" if red > 0.5 else "black"
+        return {"file": file, "label": label, "probability": 0.75, "probabilities": {label: 0.75}}
+
+
+@pytest.fixture
+def fake(house: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
+    """Three pictures and two other files in ./pictures, and a model for all of them in ./run."""
+    (house / "pictures" / "deep").mkdir(parents=True)
+    for name, colour in {"b.png": "red", "a.JPG": "black", "deep/c.png": "red"}.items():
+        Image.new("RGB", (4, 4), colour).save(house / "pictures" / name)
+    for name in ("notes.txt", ".hidden.png"):
+        (house / "pictures" / name).write_text("no picture")
+    (house / "run" / "model").mkdir(parents=True)
+    model = Fake()
+    model.asked = []
+    loaded: list[Path] = []
+    monkeypatch.setattr(zoo, "load", lambda folder: (loaded.append(folder), model)[1])
+    monkeypatch.setattr(Fake, "loaded", loaded, raising=False)
+    return model
+
+
+def test_predict_folders_patterns_and_files(fake: Any, capsys: pytest.CaptureFixture[str]):
+    text = said(capsys, "predict", "run", "pictures", "pictures/*.png", "pictures/a.JPG")
+    assert cells(text) == [
+        ["file", "label", "probability"],
+        ["pictures/a.JPG", "black", "0.7500"],
+        ["pictures/b.png", "red", "0.7500"],
+        ["pictures/deep/c.png", "red", "0.7500"],
+        ["pictures/b.png", "red", "0.7500"],
+        ["pictures/a.JPG", "black", "0.7500"],
+    ]
+    assert len(fake.asked) == 1  # all at once
+    assert fake.loaded == [Path("run/model")]
+    said(capsys, "predict", "run/model", "pictures/a.JPG")
+    assert fake.loaded[1] == Path("run/model")
+
+
+def test_predict_reports_bad_files_and_goes_on(
+    house: Path, fake: Any, capsys: pytest.CaptureFixture[str]
+):
+    (house / "bad.png").write_text("no picture")
+    files = ["pictures/a.JPG", "bad.png", "absent.png", "pictures/b.png"]
+    rows = cells(said(capsys, "predict", "run", *files, code=1))
+    assert rows[0] == ["file", "label", "probability", "error"]
+    assert [row[0] for row in rows[1:]] == files
+    assert [row[1] for row in rows[1::3]] == ["black", "red"]
+    assert all(len(row) == 2 and len(row[1]) > 3 for row in rows[2:4])
+    text = said(capsys, "predict", "run", *files, "--on-bad", "raise", code=2)
+    assert "bad.png" in text and len(text.splitlines()) == 1
+
+
+def test_predict_formats(house: Path, fake: Any, capsys: pytest.CaptureFixture[str]):
+    words = ["predict", "run", "pictures/a.JPG", "absent.png"]
+    rows = [
+        json.loads(line) for line in said(capsys, *words, "--format", "jsonl", code=1).splitlines()
+    ]
+    assert rows[0] == {
+        "file": "pictures/a.JPG",
+        "label": "black",
+        "probability": 0.75,
+        "probabilities": {"black": 0.75},
+    }
+    assert rows[1].keys() == {"file", "error"}
+    text = said(capsys, *words, "--format", "csv", code=1)
+    assert text.splitlines()[:2] == ["file,label,probability,error", "pictures/a.JPG,black,0.7500,"]
+    assert said(capsys, *words, "--out", "answers.csv", code=1) == ""
+    assert (house / "answers.csv").read_text() == text
+    said(capsys, *words, "--out", "answers.txt", code=1)
+    assert (house / "answers.txt").read_text() == said(capsys, *words, code=1)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["run", "run"], "zoo predict takes pictures; run holds none"),
+        (["run", "x/*.png"], "zoo predict takes pictures; x/*.png holds none"),
+        (
+            ["run", "pictures", "--out", "no/x.csv"],
+            "--out no/x.csv cannot be written: No such file or directory",
+        ),
+    ],
+)
+def test_predict_refuses(
+    fake: Any, capsys: pytest.CaptureFixture[str], words: list[str], sentence: str
+):
+    assert said(capsys, "predict", *words, code=2) == sentence + "\n"
+
+
+def test_predict_with_a_real_model(house: Path, capsys: pytest.CaptureFixture[str]):
+    zoo.create("vit_mu_patch8_32", classes=["cat", "dog"]).save(house / "saved")
+    Image.new("RGB", (40, 30), "red").save(house / "a.png")
+    (house / "bad.png").write_text("no picture")
+    rows = cells(said(capsys, "predict", "saved", "a.png", "bad.png", code=1))
+    assert rows[1][0] == "a.png" and rows[1][1] in ("cat", "dog")
+    assert rows[2][0] == "bad.png" and len(rows[2]) == 2
+    assert "nowhere" in said(capsys, "predict", "nowhere", "a.png", code=2)
+
+
+# tables
+
+
+def test_align():
+    assert align([["a", 1], ["long", ""]]) == "a     1\nlong\n"
+
+
+def test_tables_on_a_terminal(monkeypatch: pytest.MonkeyPatch):
+    screen = io.StringIO()
+    screen.isatty = lambda: True  # type: ignore[method-assign]
+    monkeypatch.setattr(sys, "stdout", screen)
+    monkeypatch.setenv("COLUMNS", "60")
+    write_table(["key", "value"], [["a[b]", "[red]"], ["c", None]])
+    text = re.sub(r"\x1b\[[0-9;]*m", "", screen.getvalue())
+    assert cells(text) == [["key", "value"], ["a[b]", "[red]"], ["c", "None"]]

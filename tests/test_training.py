@@ -1,0 +1,596 @@
+"""What training promises: groups, schedule, windows, metrics, folders, Ctrl-C, two processes."""
+
+import csv
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from PIL import Image
+from sklearn.metrics import accuracy_score, f1_score
+from torch import nn
+
+import zoo
+from zoo import training
+from zoo.errors import OptionError, UserError
+from zoo.training import hardware
+from zoo.training.callbacks import clock
+from zoo.training.config import OptimConfig, SelectConfig
+from zoo.training.hardware import choose_precision, plan
+from zoo.training.metrics import ClassifyMetrics
+from zoo.training.optimise import make_optimizer, make_schedule, parameter_groups, warmup_cosine
+from zoo.training.task import check_select
+
+RECIPE = "image_classify/vit_tiny_scratch"
+COLOURS = {"blue": (30, 60, 220), "green": (40, 200, 60), "red": (220, 50, 40)}
+FILES = {
+    "checkpoints/best.ckpt",
+    "checkpoints/last.ckpt",
+    "command.txt",
+    "config.yaml",
+    "confusion.png",
+    "data.json",
+    "environment.json",
+    "labels.json",
+    "learning_curves.png",
+    "log.txt",
+    "metrics.csv",
+    "model/config.json",
+    "model/model.safetensors",
+    "preprocess.json",
+    "report.md",
+    "result.json",
+}
+
+
+@pytest.fixture(scope="session")
+def pictures(tmp_path_factory):
+    """train (3 x 8 pictures), val (3 x 3) and test (3 x 3) folders of noisy blue, green and red."""
+    root, noise = tmp_path_factory.mktemp("pictures"), np.random.default_rng(0)
+    for split, count in (("train", 8), ("val", 3), ("test", 3)):
+        for name, colour in COLOURS.items():
+            folder = root / split / name
+            folder.mkdir(parents=True)
+            for i in range(count):
+                pixels = np.clip(noise.normal(colour, 60, (32, 32, 3)), 0, 255)
+                Image.fromarray(pixels.astype(np.uint8)).save(folder / f"{i}.png")
+    return root
+
+
+@pytest.fixture
+def options(pictures, tmp_path):
+    """A run of seconds: the smallest model, 24 pictures, fp32."""
+    return {
+        "data.train": str(pictures),
+        "data.augment": "none",
+        "model.name": "vit_mu_patch8_32",
+        "optim.lr": 3e-3,
+        "run.epochs": 2,
+        "run.global_batch": 8,
+        "run.log_every": 2,
+        "run.dir": str(tmp_path / "run"),
+        "hw.accelerator": "cpu",
+        "hw.precision": "fp32",
+        "hw.workers": 0,
+    }
+
+
+def read(file):
+    return json.loads(Path(file).read_text())
+
+
+def column(folder, name):
+    """The values that metrics.csv has of one metric."""
+    with (Path(folder) / "metrics.csv").open() as rows:
+        return [float(row[name]) for row in csv.DictReader(rows) if row[name]]
+
+
+def weights(folder, name="last"):
+    saved = torch.load(Path(folder, "checkpoints", f"{name}.ckpt"), weights_only=True)
+    return saved["state_dict"]
+
+
+# --- optimisation
+
+
+class Parts(nn.Module):
+    """One of each kind that a rule about decay could get wrong."""
+
+    def __init__(self):
+        super().__init__()
+        self.words = nn.Embedding(5, 4)
+        self.position = nn.Embedding(5, 4)
+        self.position_mlp = nn.Sequential(nn.Linear(2, 4))
+        self.table = nn.Parameter(torch.zeros(9, 4))
+        self.conv, self.norm, self.scale = (
+            nn.Conv1d(4, 4, 3),
+            nn.LayerNorm(4),
+            nn.Parameter(torch.ones(4)),
+        )
+        self.out = nn.Linear(4, 5)
+        self.out.weight = self.words.weight
+        self.frozen = nn.Linear(4, 4).requires_grad_(False)
+
+
+def test_only_weights_of_matrices_decay():
+    decay, rest = parameter_groups(Parts(), lr=0.1, weight_decay=0.2)
+    assert {name for name, _ in decay["params"]} == {"words.weight", "conv.weight"}
+    assert {name for name, _ in rest["params"]} == {
+        "table", "scale", "position.weight", "position_mlp.0.weight", "position_mlp.0.bias",
+        "conv.bias", "norm.weight", "norm.bias", "out.bias",
+    }  # fmt: skip
+    assert (decay["lr"], decay["weight_decay"]) == (0.1, 0.2)
+    assert (rest["lr"], rest["weight_decay"]) == (0.1, 0.0)
+
+
+@pytest.mark.parametrize("stem", ["conv", "linear"])
+def test_the_rule_on_a_whole_model(stem):
+    model = zoo.create("vit_mu_patch8_32", classes=3, stem=stem, registers=2, layer_scale=0.1)
+    decay, rest = parameter_groups(model, 0.1, 0.2)
+    assert {p.ndim for _, p in decay["params"]} <= {2, 4}
+    assert all(name.endswith(".weight") and "norm" not in name for name, _ in decay["params"])
+    undecayed = {name for name, _ in rest["params"]}
+    assert {"adapter.prefix", "adapter.position", "backbone.norm.weight"} <= undecayed
+    assert sum(name.endswith("_scale") for name in undecayed) == 4
+    assert len(decay["params"]) + len(rest["params"]) == len(list(model.parameters()))
+
+
+def test_schedule_rises_falls_and_ends_at_the_least():
+    factors = [warmup_cosine(100, 0.1, 0.01)(step) for step in range(100)]
+    assert factors[10] == 1.0 == max(factors) and factors[-1] == pytest.approx(0.01)
+    assert factors[:10] == pytest.approx([(i + 1) / 11 for i in range(10)])
+    assert all(a > b for a, b in pairwise(factors[10:]))
+    assert warmup_cosine(1, 0.1, 0.0)(0) == 1.0
+    assert warmup_cosine(2, 0.9, 0.0)(1) == 1.0  # warm-up leaves at least the last step
+
+
+def test_optimizer_is_fused_and_its_groups_carry_the_rate():
+    optimizer = make_optimizer(Parts(), OptimConfig(lr=0.5, warmup=0.5, betas=(0.8, 0.9)))
+    schedule = make_schedule(optimizer, 4, OptimConfig(lr=0.5, warmup=0.5))
+    assert all(g["fused"] and g["betas"] == (0.8, 0.9) for g in optimizer.param_groups)
+    seen = []
+    for _ in range(4):
+        seen.append({group["lr"] for group in optimizer.param_groups})
+        optimizer.step()
+        schedule.step()
+    assert [value for (value,) in seen] == pytest.approx([0.5 / 3, 1 / 3, 0.5, 0.0])
+
+
+@pytest.mark.parametrize("batch, micro", [(8, 4), (8, 1), (24, 3)])
+def test_windows_divide_by_their_true_number_of_samples(options, tmp_path, batch, micro):
+    """22 samples: the last window of 8 has 6, in micro-batches of 4 and 2; one of 24 is short."""
+    options |= {
+        "run.global_batch": batch,
+        "data.val": 0.1,
+        "data.train": f"{options['data.train']}/train",
+    }
+    whole = training.train(RECIPE, options)
+    parts = training.train(
+        RECIPE, {**options, "hw.micro_batch": micro, "run.dir": tmp_path / "parts"}
+    )
+    first, second = weights(whole.folder), weights(parts.folder)
+    assert all(torch.allclose(first[k], second[k], atol=2e-6) for k in first)
+    for name in ("train/loss", "train/loss_epoch", "val/loss"):
+        assert column(whole.folder, name) == pytest.approx(column(parts.folder, name), abs=1e-5)
+
+
+def test_clipping_bounds_the_gradient_of_the_mean(options, monkeypatch):
+    norms = []
+    clip = nn.utils.clip_grad_norm_
+
+    def spy(parameters, most):
+        parameters = list(parameters)
+        norms.append((clip(parameters, most).item(), clip(parameters, math.inf).item()))
+
+    monkeypatch.setattr(nn.utils, "clip_grad_norm_", spy)
+    training.train(RECIPE, {**options, "optim.clip": 0.01})
+    assert all(before > 0.01 >= after - 1e-6 for before, after in norms) and len(norms) == 6
+
+
+# --- metrics
+
+
+def test_metrics_agree_with_scikit_learn_over_uneven_batches():
+    draw = torch.Generator().manual_seed(0)
+    answer, target = torch.randn(50, 6, generator=draw), torch.randint(0, 5, (50,), generator=draw)
+    answer[:, 4] = -9  # class 4 is never answered, class 5 is no target
+    metrics = ClassifyMetrics(6)
+    for start, stop in ((0, 33), (33, 49), (49, 50)):
+        part = slice(start, stop)
+        total = nn.functional.cross_entropy(answer[part], target[part], reduction="sum")
+        metrics.update(answer[part], target[part], total, torch.tensor(stop - start))
+    values, best = metrics.compute(), answer.argmax(1)
+    assert values["accuracy"] == pytest.approx(accuracy_score(target, best), abs=1e-6)
+    assert values["macro_f1"] == pytest.approx(f1_score(target, best, average="macro"), abs=1e-6)
+    assert values["loss"] == pytest.approx(
+        nn.functional.cross_entropy(answer, target).item(), abs=1e-5
+    )
+    assert metrics.confusion.sum() == 50 and metrics.confusion.trace() == (target == best).sum()
+    metrics.update(answer[:2], target[:2], torch.tensor(2.0), torch.tensor(2))
+    assert metrics.compute()["loss"] == 1.0  # it starts anew
+
+
+def test_many_classes_have_no_confusion_matrix():
+    metrics = ClassifyMetrics(101)
+    metrics.update(torch.eye(101)[:1], torch.tensor([0]), torch.tensor(1.0), torch.tensor(1))
+    assert metrics.compute()["accuracy"] == 1 and metrics.confusion is None
+
+
+@pytest.mark.parametrize(
+    "select, says",
+    [
+        (SelectConfig(metric="acuracy"), "did you mean 'accuracy'"),
+        (SelectConfig(metric="loss"), "select.mode takes min"),
+    ],
+)
+def test_a_metric_that_cannot_choose_is_refused(select, says):
+    with pytest.raises(UserError, match=says):
+        check_select(select)
+
+
+# --- hardware
+
+
+@pytest.mark.parametrize(
+    "can, precision, says",
+    [
+        ({"amx_bf16": True, "avx512_bf16": True}, "bf16", "AMX"),
+        ({"avx512_bf16": True}, "bf16", "AVX-512"),
+        ({}, "fp32", "no bf16"),
+    ],
+)
+def test_precision_follows_the_processor(monkeypatch, can, precision, says):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: can)
+    chosen, reason = choose_precision("auto", "cpu")
+    assert chosen == precision and says in reason
+    assert choose_precision("fp32", "cpu") == ("fp32", "as asked")
+
+
+def test_precision_follows_the_gpu(monkeypatch):
+    for has, precision in ((True, "bf16"), (False, "fp32")):
+        monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation, h=has: h)
+        assert choose_precision("auto", "gpu")[0] == precision
+
+
+@pytest.mark.parametrize(
+    "given, wanted",
+    [
+        ({}, (1, 12, 1)),
+        ({"hw.micro_batch": 4}, (1, 4, 3)),
+        ({"hw.devices": 2}, (2, 6, 1)),
+        ({"hw.devices": 2, "hw.micro_batch": 2}, (2, 2, 3)),
+    ],
+)
+def test_accumulation_is_derived(options, given, wanted):
+    config = training.resolve(RECIPE, {**options, "run.global_batch": 12, **given}).config
+    p = plan(config)
+    assert (p.devices, p.micro_batch, p.accumulate) == wanted
+    assert p.devices * p.micro_batch * p.accumulate == 12
+
+
+@pytest.mark.parametrize(
+    "given, says",
+    [
+        ({"hw.devices": 3}, "multiple of hw.devices; got 8 for 3: give --run.global_batch 9"),
+        ({"hw.micro_batch": 3}, "divisor of 8.*got 3: give --hw.micro_batch 2"),
+        ({"hw.micro_batch": 100}, "give --hw.micro_batch 8"),
+    ],
+)
+def test_a_batch_that_cannot_be_shared_out_is_refused(options, given, says):
+    with pytest.raises(UserError, match=says):
+        training.train(RECIPE, {**options, **given})
+    assert not Path(options["run.dir"]).exists()
+
+
+def test_a_device_that_is_not_here_is_refused(options, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(UserError, match=r"hw.accelerator.*'gpu'.*--hw.accelerator cpu"):
+        plan(training.resolve(RECIPE, {**options, "hw.accelerator": "gpu"}).config)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    wants = SimpleNamespace(devices=4)
+    with pytest.raises(UserError, match="at most the 2"):
+        hardware.count_devices(wants, "gpu")
+    wants.devices = "auto"
+    assert hardware.count_devices(wants, "gpu") == 2 and hardware.count_devices(wants, "cpu") == 1
+    monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
+    assert hardware.count_devices(wants, "gpu") == 1  # a notebook
+
+
+# --- the run folder
+
+
+def test_the_default_combination_leaves_a_whole_folder(options, capfd, monkeypatch):
+    """bf16 with fused AdamW and clipping, as a processor that can will choose by itself."""
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"amx_bf16": True})
+    options.pop("hw.precision")
+    result = training.train(RECIPE, {**options, "run.epochs": 5})
+    folder = Path(options["run.dir"])
+    assert result.folder == folder
+    found = {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()}
+    assert {f for f in found if not f.startswith("tensorboard/")} == FILES
+    assert any(f.startswith("tensorboard/events") for f in found)
+
+    figures = read(folder / "result.json")
+    assert figures["val"] == result.metrics["val"] and figures["test"] == result.metrics["test"]
+    assert (figures["epochs"], figures["steps"], figures["interrupted"]) == (5, 15, False)
+    assert figures["seconds"] > 0 and "bf16" in figures["hardware"]
+    assert figures["test"]["accuracy"] > 0.8  # the colours are easy
+    assert read(folder / "labels.json") == ["blue", "green", "red"]
+    assert read(folder / "data.json")["counts"] == {
+        "train": [8] * 3,
+        "val": [3] * 3,
+        "test": [3] * 3,
+    }
+    assert read(folder / "preprocess.json")["size"] == [32, 32]
+    assert read(folder / "environment.json")["versions"]["torch"] == torch.__version__.split("+")[0]
+    assert "val | 9" in (folder / "report.md").read_text()
+
+    shown = capfd.readouterr()
+    lines = shown.out.splitlines()
+    assert "bf16 (the processor has AMX for it)" in shown.out
+    assert sum("samples/s" in line for line in lines) == 8  # each second of 15 steps, and the last
+    assert sum("validation" in line for line in lines) == 5
+    assert all(part in lines[-1] for part in ("s of training", str(folder)))
+    assert not any(
+        word in shown.out + shown.err for word in ("Tip", "available:", "`Trainer", "Warn")
+    )
+    log = (folder / "log.txt").read_text()
+    assert all(line in log for line in lines)
+
+
+def test_checkpoints_hold_no_pickles_and_the_best_is_exported(options):
+    result = training.train(RECIPE, options)
+    best, last = weights(result.folder, "best"), weights(result.folder, "last")
+    assert best.keys() == last.keys()
+    saved = torch.load(result.folder / "checkpoints/best.ckpt", weights_only=True)
+    assert "hyper_parameters" not in saved and "optimizer_states" in saved
+    model = zoo.load(result.folder / "model")
+    assert model.record.labels == ("blue", "green", "red")
+    assert all(torch.equal(best[f"model.{k}"], v) for k, v in model.state_dict().items())
+    scores = column(result.folder, "val/accuracy")
+    assert result.metrics["val"]["accuracy"] == pytest.approx(max(scores), abs=1e-6)
+
+
+def test_exported_model_evaluates_and_predicts_as_it_was_measured(options, pictures):
+    result = training.train(RECIPE, {**options, "run.epochs": 4})
+    assert training.evaluate(result.folder) == result.metrics["test"]
+    assert training.evaluate(result.folder, pictures / "val") == result.metrics["val"]
+    files = sorted((pictures / "test").glob("*/*.png"))
+    answers = zoo.load(result.folder / "model").predict(files)
+    right = [a["label"] == f.parent.name for a, f in zip(answers, files, strict=True)]
+    assert sum(right) / len(right) == pytest.approx(result.metrics["test"]["accuracy"], abs=1e-6)
+
+
+def test_a_written_config_runs_again_to_the_same_end(options, tmp_path):
+    first = training.train(RECIPE, {**options, "data.augment": "light", "model.drop_path": 0.2})
+    again = training.train(first.folder / "config.yaml", {"run.dir": tmp_path / "again"})
+    assert again.metrics == first.metrics
+    one, two = weights(first.folder), weights(again.folder)
+    assert all(torch.equal(one[k], two[k]) for k in one)
+    assert column(first.folder, "train/loss") == column(again.folder, "train/loss")
+
+
+def test_runs_have_folders_of_their_own(options, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    options.pop("run.dir")
+    one = training.train(RECIPE, {**options, "run.epochs": 1})
+    two = training.train(RECIPE, {**options, "run.epochs": 1})
+    assert one.folder != two.folder and one.folder.parent == two.folder.parent == Path(
+        "runs", RECIPE
+    )
+
+
+def test_a_folder_that_holds_something_is_refused(options, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "thesis.tex").write_text("x")
+    with pytest.raises(UserError, match=r"run.dir takes.*run, which holds 1 files: give another"):
+        training.train(RECIPE, options)
+    assert [p.name for p in (tmp_path / "run").iterdir()] == ["thesis.tex"]
+    with pytest.raises(UserError, match="a file"):
+        training.train(RECIPE, {**options, "run.dir": tmp_path / "run" / "thesis.tex"})
+    with pytest.raises(UserError, match="can be written"):
+        training.train(RECIPE, {**options, "run.dir": tmp_path / "run" / "thesis.tex" / "below"})
+
+
+@pytest.mark.parametrize("existed", [False, True])
+def test_an_error_before_the_first_step_leaves_nothing(options, tmp_path, monkeypatch, existed):
+    def broken(task, batch, index):
+        raise RuntimeError("out of memory")
+
+    if existed:
+        (tmp_path / "run").mkdir()
+    monkeypatch.setattr(training.Task, "training_step", broken)
+    with pytest.raises(RuntimeError, match="out of memory"):
+        training.train(RECIPE, options)
+    assert [p.name for p in tmp_path.rglob("*")] == (["run"] if existed else [])
+
+
+def test_an_option_of_the_model_is_refused_with_its_place(options, tmp_path):
+    with pytest.raises(UserError, match=r"droppath.*drop_path.*--model.droppath"):
+        training.train(RECIPE, {**options, "model.droppath": 0.1})
+    config = yaml.safe_load(Path("configs", f"{RECIPE}.yaml").read_text())
+    config["model"]["stemm"] = "conv"
+    (tmp_path / "mine.yaml").write_text(yaml.dump({"recipe": "image_classify", **config}))
+    with pytest.raises(UserError, match=r"stem.*mine.yaml:\d+\)$"):
+        training.train(tmp_path / "mine.yaml", options)
+    assert [p.name for p in tmp_path.iterdir()] == ["mine.yaml"]
+
+
+@pytest.mark.parametrize(
+    "given", [{}, {"optim.warmup": 0.0, "optim.lr": 1e38, "optim.clip": "null"}]
+)
+def test_a_loss_that_is_not_finite_stops_with_step_and_rate(options, tmp_path, monkeypatch, given):
+    if not given:  # at once, before there is anything to keep
+        spoil = lambda self, pixels: self.model(pixels) * math.nan  # noqa: E731
+        monkeypatch.setattr(training.Task, "forward", spoil)
+    step = 2 if given else 1
+    with pytest.raises(UserError, match=rf"finite loss; got \S+ at step {step} with lr \S+: lower"):
+        training.train(RECIPE, {**options, **given})
+    assert (tmp_path / "run").exists() == bool(given)
+
+
+def test_patience_ends_training_early(options):
+    """With lr 1e-12 nothing changes: the second epoch is no better than the first."""
+    given = {"run.epochs": 6, "select.patience": 2, "optim.lr": 1e-12}
+    result = training.train(RECIPE, {**options, **given})
+    figures = read(result.folder / "result.json")
+    assert figures["epochs"] == 3 and figures["weights"] == "epoch 1"
+
+
+def test_ctrl_c_leaves_a_checkpoint_a_model_and_130(options, capfd, monkeypatch, pictures):
+    before = signal.getsignal(signal.SIGINT)
+    step = training.Task.training_step
+
+    def interrupted(task, batch, index):
+        if task.global_step == 3:  # the first of the second epoch
+            signal.raise_signal(signal.SIGINT)
+        return step(task, batch, index)
+
+    monkeypatch.setattr(training.Task, "training_step", interrupted)
+    with pytest.raises(SystemExit) as exit:
+        training.train(RECIPE, options)
+    assert exit.value.code == 130 and signal.getsignal(signal.SIGINT) is before
+    folder = Path(options["run.dir"])
+    figures = read(folder / "result.json")
+    assert figures["interrupted"] and figures["steps"] == 4 and figures["test"] is None
+    assert figures["val"]["accuracy"] == pytest.approx(column(folder, "val/accuracy")[0], abs=1e-6)
+    assert torch.load(folder / "checkpoints/last.ckpt", weights_only=True)["global_step"] == 4
+    assert zoo.load(folder / "model").predict(next(pictures.rglob("*.png")))["label"] in COLOURS
+    assert f"interrupted after step 4; the model so far is {folder}" in capfd.readouterr().out
+
+
+def test_ctrl_c_twice_stops_at_once(options, monkeypatch):
+    step = training.Task.training_step
+
+    def interrupted(task, batch, index):
+        if task.global_step == 1:
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
+        return step(task, batch, index)
+
+    monkeypatch.setattr(training.Task, "training_step", interrupted)
+    with pytest.raises(SystemExit) as exit:
+        training.train(RECIPE, options)
+    figures = read(Path(options["run.dir"], "result.json"))
+    assert exit.value.code == 130 and figures["interrupted"] and figures["steps"] == 1
+
+
+# --- build, evaluate
+
+
+def test_build_makes_loads_and_assembles(options, tmp_path):
+    def build(labels, model):
+        config = training.resolve(RECIPE, options).config
+        return training.build(replace(config, model=model), labels)
+
+    made = build(["a", "b"], {"name": "vit_mu_patch8_32", "head": {"pool": "mean"}, "depth": 1})
+    assert made.record.labels == ("a", "b") and made.head.config.pool == "mean"
+    made.save(tmp_path / "model")
+    same = build(["a", "b"], {"load": str(tmp_path / "model")})
+    assert torch.equal(same.head.out.weight, made.head.out.weight)
+    other = build(["x", "y", "z"], {"load": str(tmp_path / "model")})
+    assert other.record.labels == ("x", "y", "z") and other.head.config.classes == 3
+    assert torch.equal(other.adapter.prefix, made.adapter.prefix)
+    with pytest.raises(OptionError, match="no options beside it; got 'depth'"):
+        build(["a", "b"], {"load": str(tmp_path / "model"), "depth": 1})
+    parts = build(
+        ["a", "b"],
+        {
+            "adapter": {"kind": "Patches", "dim": 16, "size": 16, "patch": 4, "channels": 1},
+            "backbone": _plain_backbone(made),
+        },
+    )
+    assert parts.record.preprocess.channels == 1
+    assert parts(torch.zeros(1, 1, 16, 16)).shape == (1, 2)
+
+
+def _plain_backbone(model):
+    from dataclasses import asdict
+
+    config = asdict(model.backbone.config)
+    for stage in config["stages"]:
+        stage["block"] |= {"dim": 16, "heads": 2, "hidden": 32}
+    return json.loads(json.dumps(config))
+
+
+def test_evaluate_says_what_it_lacks(options, tmp_path, pictures):
+    with pytest.raises(UserError, match="takes the folder of a run"):
+        training.evaluate(tmp_path)
+    result = training.train(
+        RECIPE, {**options, "data.train": pictures / "train", "data.val": 0.2, "run.epochs": 1}
+    )
+    assert "test" not in result.metrics
+    with pytest.raises(UserError, match=r"give --data\.test"):
+        training.evaluate(result.folder)
+    assert training.evaluate(result.folder, pictures / "test")["accuracy"] >= 0
+
+
+def test_clock():
+    assert [clock(s) for s in (0, 65, 3725)] == ["0:00", "1:05", "1:02:05"]
+
+
+# --- two processes
+
+TWO = """
+import os, sys, torch
+from zoo import training
+from zoo.training.task import Task
+
+def remember(task):
+    rank = os.environ.get("LOCAL_RANK", "0")
+    torch.save(task.model.state_dict(), os.path.join(sys.argv[1], f"weights_{rank}.pt"))
+
+Task.on_train_end = remember
+training.train(sys.argv[2])
+"""
+
+
+def test_two_processes_learn_what_one_does(options, pictures, tmp_path):
+    """16 pictures in batches of 8: two optimizer steps; of 5 for validation one rank has 3."""
+    rows = {"train": [8, 8, 0], "val": [3, 2, 0], "test": [3, 3, 0]}
+    for split, counts in rows.items():
+        for name, count in zip(COLOURS, counts, strict=True):
+            for i in range(count):
+                target = tmp_path / "few" / split / name / f"{i}.png"
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes((pictures / split / name / f"{i}.png").read_bytes())
+    options |= {"data.train": str(tmp_path / "few"), "run.epochs": 1, "run.log_every": 1}
+    one = training.train(RECIPE, options)
+
+    two = {**options, "hw.devices": 2, "run.dir": str(tmp_path / "two")}
+    config = training.resolve(RECIPE, two).config
+    (tmp_path / "two.yaml").write_text(config.to_yaml())
+    (tmp_path / "two.py").write_text(TWO)
+    path = str(Path(zoo.__file__).parents[1])
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path}
+    done = subprocess.run(
+        [sys.executable, "two.py", str(tmp_path), "two.yaml"],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("s of training") == 1  # rank 0 alone speaks
+    ranks = [torch.load(tmp_path / f"weights_{r}.pt", weights_only=True) for r in (0, 1)]
+    assert all(torch.equal(ranks[0][k], ranks[1][k]) for k in ranks[0])
+    alone = zoo.load(one.folder / "model").state_dict()
+    assert all(torch.allclose(ranks[0][k], alone[k], atol=2e-6) for k in alone)
+    assert len(column(tmp_path / "two", "train/loss")) == 2
+    for name in ("train/loss", "val/loss"):
+        assert column(tmp_path / "two", name) == pytest.approx(column(one.folder, name), abs=1e-5)
+    result = read(tmp_path / "two" / "result.json")
+    for split, values in one.metrics.items():
+        assert result[split] == pytest.approx(values, abs=1e-5)
+        assert result[split]["accuracy"] == values["accuracy"]
+    assert (
+        read(tmp_path / "two" / "data.json")["fingerprint"]
+        == read(one.folder / "data.json")["fingerprint"]
+    )

@@ -1,0 +1,87 @@
+"""Every picture is decoded once before anything is trained."""
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+from zoo.data.layout import listed
+from zoo.data.splits import Rows
+from zoo.errors import UserError
+from zoo.inputs.image import PictureError, decode_image
+
+
+class Seen(NamedTuple):
+    """What one look at a file told."""
+
+    length: int = 0
+    """Of the file, in bytes."""
+    pixels: int = 0
+    digest: bytes = b""
+    """Of the decoded picture, so the same picture in another file has the same."""
+    reason: str = ""
+    """Why it cannot be read; "" if it can."""
+
+
+def cores() -> int:
+    """Processor cores that this process may use."""
+    can_ask = hasattr(os, "sched_getaffinity")
+    return len(os.sched_getaffinity(0)) if can_ask else os.cpu_count() or 1
+
+
+def look_at(paths: Sequence[Path]) -> dict[Path, Seen]:
+    """Decode each file once, on all cores (Pillow decodes outside of Python's lock)."""
+    with ThreadPoolExecutor(cores()) as pool:
+        return dict(zip(paths, pool.map(_look, paths), strict=True))
+
+
+def drop_unreadable(seen: Mapping[Path, Seen], on_bad: str) -> tuple[str, ...]:
+    """A line for each unreadable file. UserError if there is one and on_bad is not "skip"."""
+    lines = tuple(f"{path}: {found.reason}" for path, found in seen.items() if found.reason)
+    if lines and on_bad != "skip":
+        raise UserError(
+            f"data takes readable pictures; {len(lines)} of {len(seen)} cannot be read "
+            f"({listed(lines)}): replace or delete them, or leave them out with --data.on_bad skip"
+        )
+    return lines
+
+
+def duplicate_notes(splits: Mapping[str, Rows], seen: Mapping[Path, Seen]) -> list[str]:
+    """A note for each pair of splits that share pictures, and one for pictures of two classes."""
+    notes: list[str] = []
+    first: dict[bytes, tuple[str, int]] = {}  # digest -> where it was seen first
+    for split, rows in splits.items():
+        shared: dict[str, list[tuple[int, str]]] = {}
+        clashes: list[tuple[int, str]] = []
+        for row, path in enumerate(rows.paths):
+            other, twin = first.setdefault(seen[path].digest, (split, row))
+            name = splits[other].name(twin)
+            if other != split:
+                shared.setdefault(other, []).append((row, name))
+            elif rows.targets[twin] != rows.targets[row]:
+                clashes.append((row, name))
+        for other, pairs in shared.items():
+            row, name = pairs[0]
+            notes.append(
+                f"{len(pairs)} of {len(rows)} pictures of {split} are also in {other}, pixel for "
+                f"pixel ({rows.name(row)} = {name})"
+            )
+        if clashes:
+            row, name = clashes[0]
+            notes.append(
+                f"{len(clashes)} pictures of {split} are there under two classes, pixel for pixel "
+                f"({rows.name(row)} = {name})"
+            )
+    return notes
+
+
+def _look(path: Path) -> Seen:
+    try:
+        picture = decode_image(path)
+        digest = hashlib.blake2b(picture.tobytes(), digest_size=16, key=b"%dx%d" % picture.size)
+        size = path.stat().st_size
+    except PictureError as error:
+        return Seen(reason=error.reason)
+    return Seen(size, picture.width * picture.height, digest.digest())

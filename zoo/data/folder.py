@@ -1,0 +1,177 @@
+"""Folders of pictures -> Splits. All that can be wrong with them is said here, before training."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from zoo.data.check import Seen, drop_unreadable, duplicate_notes, look_at
+from zoo.data.layout import existing_folder, find_pictures, find_splits, listed, sub_folders
+from zoo.data.splits import Rows, Splits, draw, fingerprint
+from zoo.errors import UserError
+from zoo.inputs import label_index, order_labels
+
+ORDER = ("train", "val", "test")
+
+
+def image_folder(config: Any, seed: int) -> Splits:
+    """`config.train`, a folder of class folders or of train, val and test folders -> Splits.
+
+    `config.val` and `config.test` are a folder, a share of train (stratified, drawn with `seed`,
+    test before val) or, for test, None. A folder given goes before a sub-folder, a sub-folder
+    before a share. `config.on_bad`: an unreadable picture raises ("raise") or is left out ("skip").
+    UserError for whatever cannot be trained on: no folder, no class folders, one class, a class
+    that train lacks, an unreadable picture.
+    """
+    root = existing_folder(config.train, "data.train")
+    folders, notes = find_splits(root, "data.train")
+    if "train" not in folders:
+        raise UserError(
+            f"data.train takes class folders, or splits with a train folder among them; {root} has "
+            f"only {listed(f.name for f in folders.values())}"
+        )
+    shares: dict[str, float] = {}
+    for split in ("test", "val"):
+        given = share_or_path(getattr(config, split), f"data.{split}")
+        if isinstance(given, Path):
+            folders[split] = existing_folder(given, f"data.{split}")
+        elif split == "test" and split in folders and not sub_folders(folders[split]):
+            notes.append(f"{folders.pop(split)} is not used, since it has no class folders")
+        if isinstance(given, float) and split not in folders:
+            shares[split] = given
+    data = _read(folders, None, config.on_bad)
+    data.notes[:0] = notes
+    for split, share in shares.items():
+        train = data.rows["train"]
+        drawn = draw(train.targets, share, seed, split)
+        if not drawn:
+            raise UserError(
+                f"data.{split} takes a share of train, but no class in {train.root} has a picture "
+                "to spare: add pictures, or give a folder"
+            )
+        data.rows[split] = train.pick(drawn)
+        data.rows["train"] = train.pick(sorted({*range(len(train))} - {*drawn}))
+        data.notes.append(f"{split} is {share:g} of train, stratified, drawn with seed {seed}")
+    return data.splits()
+
+
+def evaluation_folder(
+    path: str | os.PathLike[str], labels: Sequence[str], on_bad: str = "raise"
+) -> Splits:
+    """A folder of class folders -> Splits with `test` alone, under the given labels.
+
+    Of a folder with split sub-folders, test is taken, else val. UserError as in `image_folder`.
+    """
+    root = existing_folder(path, "data")
+    folders, notes = find_splits(root, "data")
+    folder = folders.get("test") or folders.get("val") or folders["train"]
+    data = _read({"test": folder}, tuple(labels), on_bad)
+    data.notes[:0] = notes
+    return data.splits()
+
+
+def share_or_path(value: str | float | Path | None, key: str) -> float | Path | None:
+    """0.1 or "0.1" -> 0.1; other text -> a path. UserError for a share out of 0 to 1."""
+    if value is None:
+        return None
+    try:
+        share = float(str(value))
+    except ValueError:
+        return Path(str(value))
+    if isinstance(value, (str, Path)) and Path(value).exists():
+        return Path(value)
+    if 0 < share < 1:
+        return share
+    raise UserError(f"{key} takes a share of train above 0 and below 1, or a folder; got {value}")
+
+
+@dataclass
+class _Data:
+    """What was read, before it is divided."""
+
+    labels: tuple[str, ...]
+    rows: dict[str, Rows]
+    seen: Mapping[Path, Seen]
+    skipped: tuple[str, ...]
+    notes: list[str]
+
+    def splits(self) -> Splits:
+        """With the notes on what each split holds."""
+        rows = {split: self.rows[split] for split in ORDER if split in self.rows}
+        for split, part in rows.items():
+            self.notes.append(
+                f"{split}: {len(part)} pictures of {sum(map(bool, part.counts()))} classes in "
+                f"{part.root}"
+            )
+            absent = [n for n, count in zip(self.labels, part.counts(), strict=True) if not count]
+            if absent:
+                self.notes.append(f"{split} has no picture of {listed(absent)}")
+        return Splits(
+            self.labels,
+            rows.get("train"),
+            rows.get("val"),
+            rows.get("test"),
+            fingerprint(self.labels, rows),
+            (*self.notes, *duplicate_notes(rows, self.seen)),
+            self.skipped,
+        )
+
+
+def _read(folders: Mapping[str, Path], labels: tuple[str, ...] | None, on_bad: str) -> _Data:
+    """Find, number and decode the pictures of each split; `labels` None: those of train."""
+    notes: list[str] = []
+    files: dict[str, dict[str, list[Path]]] = {}
+    for split in (s for s in ORDER if s in folders):
+        files[split], more = find_pictures(folders[split], "data" if labels else f"data.{split}")
+        notes += more
+    labels = labels or _labels(folders["train"], files["train"])
+    numbered = {split: _number(classes, labels, folders[split]) for split, classes in files.items()}
+    seen = look_at([path for pairs in numbered.values() for path, _ in pairs])
+    skipped = drop_unreadable(seen, on_bad)
+    if skipped:
+        notes.append(f"left out {len(skipped)} unreadable pictures: {listed(skipped)}")
+    rows = {
+        split: _rows(folders[split], pairs, len(labels), seen) for split, pairs in numbered.items()
+    }
+    for split, part in rows.items():
+        lost = {*(target for _, target in numbered[split])} - {*part.targets}
+        if lost:
+            names = listed(labels[target] for target in sorted(lost))
+            raise UserError(
+                f"data.on_bad skip leaves pictures of each class; all those of {names} in "
+                f"{part.root} are unreadable: replace them, or delete the class"
+            )
+    return _Data(labels, rows, seen, skipped, notes)
+
+
+def _number(
+    classes: Mapping[str, list[Path]], labels: Sequence[str], root: Path
+) -> list[tuple[Path, int]]:
+    numbers = {name: label_index(name, labels, str(root)) for name in classes}
+    ordered = sorted(classes, key=numbers.__getitem__)
+    return [(path, numbers[name]) for name in ordered for path in classes[name]]
+
+
+def _rows(
+    root: Path, pairs: list[tuple[Path, int]], classes: int, seen: Mapping[Path, Seen]
+) -> Rows:
+    good = [(path, target) for path, target in pairs if not seen[path].reason]
+    paths = tuple(path for path, _ in good)
+    targets = tuple(target for _, target in good)
+    looks = [seen[path] for path in paths]
+    sizes = tuple(look.length for look in looks)
+    return Rows(root, paths, targets, classes, sizes, tuple(look.pixels for look in looks))
+
+
+def _labels(root: Path, files: Mapping[str, list[Path]]) -> tuple[str, ...]:
+    """The labels of train, two at least."""
+    labels = order_labels(files)
+    if len(labels) != 1:  # find_pictures has seen to one at least
+        return labels
+    inner = next((f for f in sub_folders(root) if len(sub_folders(f)) > 1), None)
+    inner_names = listed(f.name for f in sub_folders(inner)) if inner else ""
+    hint = f"give {inner}, which holds {inner_names}" if inner else "add a folder for another class"
+    raise UserError(
+        f"data.train takes folders of two classes or more; {root} holds one, {labels[0]!r}: {hint}"
+    )

@@ -1,0 +1,55 @@
+"""Varying pictures while training."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from PIL.Image import Image
+from torch import Tensor
+from torchvision.transforms import v2
+
+from zoo.errors import UserError, suggest
+from zoo.inputs.preprocess import Preprocess
+
+# per strength: the smallest share of the picture's area that is kept (Inception crops, Szegedy et
+# al. 2015), RandAugment (Cubuk et al. 2020) or not, the chance of erasing (Zhong et al. 2020)
+STRENGTHS = {"none": None, "light": (0.6, False, 0.0), "strong": (0.2, True, 0.25)}
+
+
+def augment(config: Any, preprocess: Preprocess) -> Callable[[Image], Tensor]:
+    """`config.augment` ("none", "light", "strong") and `config.flip` -> picture to (C, H, W).
+
+    Takes decoded pictures, normalises as `preprocess` does, and draws from torch's global
+    generator alone. "none" is `preprocess` itself: no mirroring either.
+    """
+    if config.augment not in STRENGTHS:
+        hint = suggest(str(config.augment), STRENGTHS)
+        raise UserError(f"data.augment takes {', '.join(STRENGTHS)}; got {config.augment!r}{hint}")
+    strength = STRENGTHS[config.augment]
+    return preprocess if strength is None else Augment(preprocess, config.flip, *strength)
+
+
+class Augment:
+    """Random crop, mirroring, RandAugment and erasing around one Preprocess; can be pickled."""
+
+    def __init__(
+        self, preprocess: Preprocess, flip: bool, area: float, rand: bool, erase: float
+    ) -> None:
+        how = v2.InterpolationMode(preprocess.interpolation)
+        grey = [round(255 * mean) for mean in preprocess.mean]  # normalises to about 0
+        steps: list[torch.nn.Module] = [
+            v2.RandomResizedCrop(preprocess.size, scale=(area, 1.0), interpolation=how)
+        ]
+        if flip:
+            steps.append(v2.RandomHorizontalFlip())
+        if rand:  # rotations know fewer filters than resizing does
+            turn = how if how.value in ("nearest", "bilinear") else v2.InterpolationMode.BICUBIC
+            steps.append(v2.RandAugment(interpolation=turn, fill=grey))
+        self.preprocess = preprocess
+        self.on_picture = v2.Compose(steps)
+        self.on_tensor = v2.RandomErasing(erase) if erase else None
+
+    def __call__(self, picture: Image) -> Tensor:
+        """A decoded picture of any size -> (channels, height, width), float32, normalised."""
+        pixels = self.preprocess.tensor(self.on_picture(picture))
+        return pixels if self.on_tensor is None else self.on_tensor(pixels)

@@ -1,0 +1,196 @@
+"""Picture files of every kind, as 8-bit grey or RGB.
+
+What the file's own tags say is done here, once, so that nothing behind needs to know: it is turned
+upright (EXIF), 16 bits become 8, transparent pixels show the background, palettes, CMYK and the
+like become RGB, an animation is its first frame. Colour profiles are not applied.
+"""
+
+import io
+import os
+import struct
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import ExifTags, Image
+from torch import Tensor
+
+from zoo.errors import UserError
+
+# What Pillow may open. Not EPS, WMF and others that hand the file to another program.
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "AVIF", "JPEG2000", "MPO", "PPM", "ICO")
+SUFFIXES = frozenset(
+    ".jpg .jpeg .jpe .jfif .mpo .png .apng .webp .gif .bmp .dib .tif .tiff .avif .jp2 .j2k .ppm"
+    " .pgm .pbm .pnm .ico".split()
+)
+_UNREADABLE = (  # what Pillow's decoders raise on broken files
+    OSError, SyntaxError, ValueError, TypeError, LookupError, EOFError, ArithmeticError,
+    MemoryError, struct.error, zlib.error, Image.DecompressionBombError,
+)  # fmt: skip
+_UPRIGHT = {  # EXIF's orientation -> what undoes it
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+
+
+class PictureError(UserError):
+    """A file or value that cannot be read as a picture; `reason` says why, without naming it."""
+
+    def __init__(self, message: str, reason: str = ""):
+        super().__init__(message)
+        self.reason = reason or message
+
+    @classmethod
+    def of(cls, name: str, reason: str) -> "PictureError":
+        """With its sentence."""
+        takes = "a picture must be a readable image file (JPEG, PNG, WebP, ...)"
+        return cls(f"{takes}; {name} is not: {reason}; replace it or take it out", reason)
+
+
+def decode_image(
+    source: str | Path | bytes | Image.Image,
+    channels: int = 3,
+    background: tuple[int, int, int] = (255, 255, 255),
+) -> Image.Image:
+    """A file, its bytes or a PIL picture -> an upright PIL picture, "L" (1 channel) or "RGB" (3).
+
+    A grey scale of 16 bits is brought to 8; values without a stated scale (PIL's "I" and "F") are
+    taken to be of the first of the ranges 0..1 ("F" only), 0..255, 0..65535 that holds them all.
+    PictureError (a UserError) names a file that cannot be read and says why.
+    """
+    if channels not in (1, 3):
+        raise UserError(
+            f"pictures decode to 1 channel (grey) or 3 (RGB); the model takes {channels}, so give "
+            "it tensors"
+        )
+    if not isinstance(source, (str, os.PathLike, bytes, Image.Image)):
+        raise UserError(
+            "a picture is a path, a file's bytes or a PIL picture; got "
+            f"{type(source).__name__}; from an array, use PIL.Image.fromarray"
+        )
+    try:
+        if isinstance(source, Image.Image):
+            return _plain(source, channels, background)
+        data = source if isinstance(source, bytes) else Path(source).read_bytes()
+        if not data:
+            raise ValueError("it is empty (0 bytes)")
+        with Image.open(io.BytesIO(data), formats=_formats()) as image:
+            return _plain(image, channels, background)
+    except Image.UnidentifiedImageError:
+        raise PictureError.of(_name(source), "its content is in no known picture format") from None
+    except _UNREADABLE as error:
+        reason = str(getattr(error, "strerror", None) or error or type(error).__name__)
+        raise PictureError.of(_name(source), reason[:1].lower() + reason[1:]) from error
+
+
+def fit_picture(
+    picture: Image.Image,
+    size: tuple[int, int],
+    crop: float,
+    mode: str,
+    interpolation: str,
+    background: tuple[int, int, int],
+) -> Image.Image:
+    """Resize, then cut or fill around the middle, to `size` (height, width): see Preprocess.
+
+    Only the part that will be seen is resized, so a strip of 1 x 10000 pixels costs no more than
+    any other picture.
+    """
+    width, height = picture.size
+    rows, columns = (int(side / crop) for side in size)  # the size before the cut
+    whole = int if mode == "crop" and rows == columns else round  # as torchvision and timm do
+    if mode != "squash":
+        full_rows = rows * width >= columns * height  # filling the rows fills the columns too
+        if full_rows == (mode == "crop"):
+            columns = max(whole(rows * width / height), 1)
+        else:
+            rows = max(whole(columns * height / width), 1)
+    (top, bottom), (left, right) = _middle(rows, size[0]), _middle(columns, size[1])
+    box = (
+        left * width / columns,
+        top * height / rows,
+        min(right * width / columns, width),
+        min(bottom * height / rows, height),
+    )
+    filter_ = Image.Resampling[interpolation.upper()]
+    seen = picture.resize((right - left, bottom - top), filter_, box)
+    if (seen.height, seen.width) == tuple(size):
+        return seen
+    canvas = Image.new("RGB", (size[1], size[0]), background).convert(picture.mode)
+    canvas.paste(seen, ((size[1] - seen.width) // 2, (size[0] - seen.height) // 2))
+    return canvas
+
+
+def to_tensor(picture: Image.Image) -> Tensor:
+    """A picture in mode "L" or "RGB" -> (1 or 3, height, width), uint8."""
+    pixels = np.array(picture).reshape(picture.height, picture.width, -1)
+    return torch.from_numpy(pixels).permute(2, 0, 1).contiguous()
+
+
+def _middle(resized: int, size: int) -> tuple[int, int]:
+    """Where the middle `size` pixels of `resized` start and end, or all of them if fewer."""
+    start = round(max(resized - size, 0) / 2)
+    return start, start + min(resized, size)
+
+
+def _formats() -> list[str]:
+    Image.init()
+    return [name for name in FORMATS if name in Image.OPEN]  # some builds of Pillow lack some
+
+
+def _name(source: Any) -> str:
+    if isinstance(source, bytes):
+        return f"what was given as {len(source)} bytes"
+    if isinstance(source, Image.Image):
+        return str(getattr(source, "filename", "") or f"the PIL picture (mode {source.mode})")
+    return str(source)
+
+
+def _plain(image: Image.Image, channels: int, background: tuple[int, int, int]) -> Image.Image:
+    """Turn upright, scale to 8 bits, put on the background, convert."""
+    if 0 in image.size:
+        raise ValueError(f"it has no pixels ({image.width} x {image.height})")
+    turn = _UPRIGHT.get(image.getexif().get(ExifTags.Base.Orientation, 1))
+    is_file = image.format is not None
+    image = image.copy() if turn is None else image.transpose(turn)
+    if image.mode in ("I", "F") or image.mode.startswith("I;16"):
+        image = _eight_bits(image, is_file)
+    if image.mode == "La":
+        image = image.convert("LA")
+    if image.has_transparency_data:
+        front = image.convert("RGBA")
+        behind = Image.new("RGBA", front.size, (*background, 255))
+        image = Image.alpha_composite(behind, front)
+    if image.mode != "L" or channels == 3:
+        image = image.convert("RGB")
+    if channels == 1 and image.mode != "L":
+        image = image.convert("L")
+    image.info.clear()  # its tags are done; a second decode must not do them again
+    return image
+
+
+def _eight_bits(image: Image.Image, is_file: bool) -> Image.Image:
+    """Modes "I;16", "I" and "F" -> "L", or "LA" where one value is declared transparent."""
+    values = np.asarray(image).astype(np.float64)
+    low, high = values.min(), values.max()
+    if image.mode == "F":
+        scales = (1, 255, 65535)
+    else:  # a file in mode "I" was widened from 16 bits; in memory it may come from convert("I")
+        scales = (65535,) if is_file or image.mode != "I" else (255, 65535)
+    white = next((scale for scale in scales if high <= scale), None)
+    if white is None or not low >= 0:
+        raise ValueError(
+            f"its values run from {low:g} to {high:g}, where 0 to {scales[-1]} can be shown"
+        )
+    grey = Image.fromarray(np.rint(values * (255 / white)).astype(np.uint8))
+    clear = image.info.get("transparency")
+    if not isinstance(clear, int):
+        return grey
+    return Image.merge("LA", (grey, Image.fromarray(np.uint8(255) * (values != clear))))

@@ -1,0 +1,44 @@
+"""The one map from a class's name to its number, made from the training data.
+
+A name is written in Unicode's composed form (NFC) without blanks around it, so that two names
+that look alike are one class; inner blanks and capitals count. Names that are numbers come first,
+by value (2, 10, 100); all others follow in the order of their characters' code points.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+
+from zoo.errors import UserError, suggest
+
+_NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]+)?")
+_LISTED = 10  # so many names at most stand in a message
+
+
+def clean_label(name: str) -> str:
+    """A class's name as it is stored: composed, without blanks around it."""
+    return unicodedata.normalize("NFC", name).strip()
+
+
+def order_labels(names: Iterable[str]) -> tuple[str, ...]:
+    """Distinct names in the order of their numbers: class 0 first."""
+    return tuple(sorted({clean_label(name) for name in names}, key=_key))
+
+
+def label_index(name: str, labels: Sequence[str], where: str) -> int:
+    """The number of a class. UserError that names it, and where it is, if `labels` lacks it."""
+    clean = clean_label(name)
+    if clean in labels:
+        return labels.index(clean)
+    known = ", ".join(labels[:_LISTED]) + (", ..." if len(labels) > _LISTED else "")
+    hint = suggest(clean, labels)
+    raise UserError(
+        f"{where} takes the {len(labels)} classes of the training data ({known}); "
+        f"got {clean!r}, which is none of them{hint}"
+    )
+
+
+def _key(name: str) -> tuple[bool, Decimal, str]:
+    number = _NUMBER.fullmatch(name)
+    return (number is None, Decimal(name if number else 0), name)

@@ -1,0 +1,135 @@
+"""How a picture becomes a model's input: one value, used in training, evaluation and prediction."""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from zoo.errors import UserError, suggest
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+INTERPOLATIONS = ("nearest", "box", "bilinear", "hamming", "bicubic", "lanczos")
+MODES = ("crop", "squash", "pad")
+
+
+@dataclass(frozen=True)
+class Preprocess:
+    """`preprocess(source)` gives a float32 tensor (channels, height, width), whatever the picture.
+
+    It travels with the model as JSON (`to_dict`, `from_dict`). UserError for values that fit
+    nothing, and for a mean or std of another length than `channels`.
+    """
+
+    size: tuple[int, int]
+    """(height, width) of the result in pixels; one number stands for both."""
+    mean: tuple[float, ...] = (0.5,)
+    """Per channel, on the scale where white is 1; one number stands for all channels."""
+    std: tuple[float, ...] = (0.5,)
+    """Per channel, same scale."""
+    channels: int = 3
+    """1 decodes to grey, 3 to RGB."""
+    interpolation: str = "bicubic"
+    """The filter of the resize, always antialiased but for "nearest"."""
+    crop: float = 1.0
+    """How much of the resized picture's side is kept, as in timm's crop_pct."""
+    mode: str = "crop"
+    """"crop": keep the proportions, cut the middle out. "squash": stretch. "pad": keep the
+    proportions, show the whole picture, fill the rest with `background`."""
+    background: tuple[int, int, int] = (255, 255, 255)
+    """What is behind transparent pixels and beside padded pictures: RGB, 0 to 255."""
+
+    def __post_init__(self) -> None:
+        put = functools.partial(object.__setattr__, self)
+        put("size", _numbers("size", self.size, 2, int))
+        if type(self.channels) is not int or self.channels < 1:
+            raise UserError(f"Preprocess takes channels of 1 or 3; got {self.channels!r}")
+        for name in ("mean", "std"):
+            put(name, _numbers(name, getattr(self, name), self.channels, float))
+        put("background", _numbers("background", self.background, 3, int))
+        put("crop", _numbers("crop", self.crop, 1, float)[0])
+        wrong = {
+            "size": (min(self.size) < 1, "a height and a width of at least 1"),
+            "std": (min(self.std) <= 0, "numbers above 0"),
+            "crop": (not 0 < self.crop <= 1, "a number above 0 and up to 1"),
+            "background": (
+                not all(0 <= v <= 255 for v in self.background),
+                "three numbers from 0 to 255",
+            ),
+        }
+        for name, choices in {"interpolation": INTERPOLATIONS, "mode": MODES}.items():
+            value = getattr(self, name)
+            wants = f"one of {', '.join(choices)}"
+            wrong[name] = (value not in choices, wants + suggest(str(value), choices))
+        for name, (is_wrong, wants) in wrong.items():
+            if is_wrong:
+                raise UserError(f"Preprocess got {name} {getattr(self, name)!r}; it takes {wants}")
+
+    def __call__(self, source: "str | Path | bytes | Image") -> Tensor:
+        """A file, its bytes or a PIL picture -> (channels, height, width), float32, normalised.
+
+        UserError that names the file if it cannot be read as a picture.
+        """
+        from zoo.inputs.image import decode_image
+
+        return self.tensor(self.fit(decode_image(source, self.channels, self.background)))
+
+    def fit(self, picture: "Image") -> "Image":
+        """A decoded picture of any size -> the same at `size`, still 8 bits."""
+        from zoo.inputs.image import fit_picture
+
+        return fit_picture(
+            picture, self.size, self.crop, self.mode, self.interpolation, self.background
+        )
+
+    def tensor(self, picture: "Image") -> Tensor:
+        """A picture in mode "L" or "RGB" -> (channels, height, width), float32, normalised."""
+        from zoo.inputs.image import to_tensor
+
+        mean, std = _columns(self.mean, self.std)
+        return to_tensor(picture).to(torch.float32).div_(255).sub_(mean).div_(std)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        values = dataclasses.asdict(self)
+        return {key: list(v) if isinstance(v, tuple) else v for key, v in values.items()}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "Preprocess":
+        """The inverse of `to_dict`. UserError for a key it does not know, and without a size."""
+        known = [field.name for field in dataclasses.fields(cls)]
+        for key in values:
+            if key not in known:
+                raise UserError(f"Preprocess has no {key!r}{suggest(key, known)}")
+        if "size" not in values:
+            raise UserError("Preprocess takes a size (height, width); got none")
+        return cls(**values)
+
+
+def _numbers(name: str, value: Any, count: int, kind: type) -> tuple[Any, ...]:
+    """A tuple of `count` finite numbers; one number, or a list of one, is repeated."""
+    values = list(value) if isinstance(value, Sequence) and not isinstance(value, str) else [value]
+    if len(values) == 1:
+        values *= count
+    if len(values) != count:
+        per = " (its channels)" if name in ("mean", "std") else ""
+        raise UserError(f"Preprocess takes {count}{per} values of {name}; got {len(values)}")
+    for v in values:
+        number = isinstance(v, (int, float)) and not isinstance(v, bool) and math.isfinite(v)
+        if not number or kind(v) != v:
+            wants = "whole numbers" if kind is int else "numbers"
+            raise UserError(f"Preprocess got {name} {value!r}; it takes {wants}")
+    return tuple(kind(v) for v in values)
+
+
+@functools.lru_cache(maxsize=16)
+def _columns(*values: tuple[float, ...]) -> tuple[Tensor, ...]:
+    """Tuples of C numbers -> tensors (C, 1, 1)."""
+    return tuple(torch.tensor(v)[:, None, None] for v in values)

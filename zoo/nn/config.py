@@ -1,0 +1,136 @@
+"""Configs: frozen dataclasses of plain values, from and to JSON, with options found by name."""
+
+import dataclasses
+import types
+import typing
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, ClassVar, Self, TypeVar
+
+from zoo.errors import OptionError, one_of, suggest
+
+C = TypeVar("C")
+
+
+class Choice:
+    """Base of configs among which one is chosen by name, such as the kinds of position.
+
+    A subclass is a frozen dataclass and gives its name: `class Rope(Position, kind="rope")`. Where
+    a config has a field of the base class, users may write the name alone ("rope") for all
+    defaults, the value (`Rope(base=500000)`), or a mapping with its kind (`{"kind": "rope", "base":
+    500000}`).
+    """
+
+    kind: ClassVar[str] = ""
+    kinds: ClassVar[dict[str, type[Any]]]
+
+    def __init_subclass__(cls, kind: str = "", **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if Choice in cls.__bases__:
+            cls.kinds = {}
+        else:
+            cls.kind = kind
+            cls.kinds[kind] = cls
+
+    @classmethod
+    def of(cls, value: Any) -> Self | None:
+        """A name, a mapping with its kind, a value of this class, or None -> a value or None."""
+        if value is None or isinstance(value, cls):
+            return value
+        fields = dict(value) if isinstance(value, Mapping) else {"kind": value}
+        option = cls.__name__.lower()
+        name = one_of("Backbone", option, fields.pop("kind", None), cls.kinds)
+        return make_config(cls.kinds[name], {k: tuplify(v) for k, v in fields.items()}, name)
+
+
+def make_config(kind: type[C], fields: Mapping[str, Any], owner: str) -> C:
+    """`kind(**fields)`, where an unknown or a missing name is an OptionError with a suggestion."""
+    known = {f.name: f for f in dataclasses.fields(kind)}  # type: ignore[arg-type]  # a dataclass
+    for name in fields:
+        if name not in known:
+            hint = suggest(name, known) or f"; it takes {', '.join(known)}"
+            raise OptionError(f"{owner} has no option {name!r}{hint}", name)
+    for name, field in known.items():
+        needed = field.default is field.default_factory is dataclasses.MISSING
+        if needed and name not in fields:
+            got = ", ".join(fields) or "none"
+            raise OptionError(f"{owner} needs the option {name!r}; got {got}", name)
+    return kind(**fields)
+
+
+def to_plain(value: Any) -> Any:
+    """A config -> JSON-like values; `from_plain` is its inverse."""
+    if dataclasses.is_dataclass(value):
+        fields = {f.name: to_plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {"kind": value.kind, **fields} if isinstance(value, Choice) else fields
+    if isinstance(value, (tuple, list)):
+        return [to_plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(key): to_plain(item) for key, item in value.items()}
+    return value
+
+
+def from_plain(hint: Any, value: Any, owner: str = "") -> Any:
+    """JSON-like values -> a value of the hinted type: configs from mappings, tuples from lists."""
+    union = typing.get_origin(hint) in (types.UnionType, typing.Union)
+    kinds = [k for k in typing.get_args(hint) if k is not types.NoneType] if union else [hint]
+    for kind in kinds:
+        if isinstance(kind, type) and issubclass(kind, Choice):
+            return kind.of(value)
+        if isinstance(kind, type) and dataclasses.is_dataclass(kind) and isinstance(value, Mapping):
+            hints = typing.get_type_hints(kind)
+            fields = {k: from_plain(hints.get(k, Any), item, k) for k, item in value.items()}
+            return make_config(kind, fields, owner or kind.__name__)
+        if typing.get_origin(kind) is tuple and isinstance(value, (list, tuple)):
+            inner = typing.get_args(kind)
+            each = inner[:1] * len(value) if inner[-1] is Ellipsis else inner
+            pairs = zip(each, value, strict=True)
+            return tuple(from_plain(k, item, owner) for k, item in pairs)
+    return tuplify(value)
+
+
+def tuplify(value: Any) -> Any:
+    """Lists, as JSON and YAML give them -> tuples, as frozen configs hold them."""
+    return tuple(tuplify(item) for item in value) if isinstance(value, list) else value
+
+
+def paths(config: Any, prefix: str = "") -> Iterator[str]:
+    """The dotted names of all options of a config and of the plain configs within it."""
+    for field in dataclasses.fields(config):
+        value, name = getattr(config, field.name), f"{prefix}{field.name}"
+        if dataclasses.is_dataclass(value) and not isinstance(value, Choice):
+            yield from paths(value, f"{name}.")
+        else:
+            yield name
+
+
+def match(name: str, every: list[str], owner: str, columns: Iterable[str] = ()) -> list[str]:
+    """An option's plain or dotted name -> the whole paths that end in it; several only for `init`.
+
+    OptionError, with the closest name, where there is none, or where several parts have one.
+    """
+    found = [path for path in every if path == name or path.endswith(f".{name}")]
+    if len(found) > 1 and name != "init":
+        dotted = ", ".join(found)
+        raise OptionError(f"{owner} knows several options {name!r}: {dotted}; say which", name)
+    if not found:
+        plain = sorted({path.rpartition(".")[2] for path in every} | set(columns))
+        hint = suggest(name, [*plain, *every]) or f"; there are {', '.join(plain)}"
+        raise OptionError(f"{owner} has no option {name!r}{hint}", name)
+    return found
+
+
+def put(config: C, path: str, value: Any) -> C:
+    """A copy of a config with the option at a dotted path set. OptionError where there is none.
+
+    The value may be JSON-like, as in `from_plain`.
+    """
+    name, _, rest = path.partition(".")
+    known = [field.name for field in dataclasses.fields(config)]  # type: ignore[arg-type]  # a dataclass
+    if name not in known:
+        hint = suggest(name, known) or f"; it takes {', '.join(known)}"
+        raise OptionError(f"{type(config).__name__} has no option {name!r}{hint}", name)
+    if rest:
+        inner = put(getattr(config, name), rest, value)
+    else:
+        inner = from_plain(typing.get_type_hints(type(config))[name], value, name)
+    return dataclasses.replace(config, **{name: inner})  # type: ignore[type-var]  # a dataclass

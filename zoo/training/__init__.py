@@ -1,0 +1,42 @@
+"""Training: typed configs, recipes, Lightning tasks, run folders.
+
+What needs lightning is imported when it is first used, so that reading a config stays quick.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from zoo.training.config import Config, resolve
+
+if TYPE_CHECKING:
+    from zoo.training.entry import build, evaluate, train
+    from zoo.training.run import Run, RunResult, trainer
+    from zoo.training.task import Task
+
+__all__ = [
+    "Config",
+    "Run",
+    "RunResult",
+    "Task",
+    "build",
+    "evaluate",
+    "resolve",
+    "train",
+    "trainer",
+]
+
+_LATER = {
+    "build": "entry",
+    "evaluate": "entry",
+    "train": "entry",
+    "Run": "run",
+    "RunResult": "run",
+    "trainer": "run",
+    "Task": "task",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)

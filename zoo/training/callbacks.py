@@ -1,0 +1,199 @@
+"""What happens around training steps: checkpoints, stopping, progress, Ctrl-C."""
+
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning import Trainer
+from lightning.pytorch.callbacks import Callback, EarlyStopping, ModelCheckpoint
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+from rich.progress import Progress as Bar
+
+from zoo.training.config import Config, SelectConfig
+from zoo.training.console import console, log
+
+BEST, LAST = "best", "last"
+
+
+def checkpoints(select: SelectConfig, folder: Path, choose: bool) -> list[Callback]:
+    """Writers of FOLDER/last.ckpt after each epoch and, to `choose`, FOLDER/best.ckpt."""
+    shared: dict[str, Any] = {
+        "dirpath": folder,
+        "enable_version_counter": False,
+        "save_on_train_epoch_end": True,
+    }
+    last = ModelCheckpoint(filename=LAST, **shared)
+    if not choose:
+        return [last]
+    monitor, mode = f"val/{select.metric}", select.mode
+    best = ModelCheckpoint(filename=BEST, monitor=monitor, mode=mode, **shared)
+    if select.patience is None:
+        return [best, last]
+    stop = EarlyStopping(
+        monitor, mode=mode, patience=select.patience, check_on_train_epoch_end=True
+    )
+    return [stop, best, last]
+
+
+class Interrupted(BaseException):
+    """Ctrl-C was pressed, and last.ckpt is written. No KeyboardInterrupt: Lightning would exit."""
+
+
+class Interrupt(Callback):
+    """Ctrl-C ends training after the step in hand, on all ranks, with a checkpoint; twice, at once.
+
+    In DDP it is enough that one process gets the signal.
+    """
+
+    def __init__(self, checkpoint: Path):
+        self.checkpoint, self.asked, self.process = checkpoint, False, os.getpid()
+        self.before: Any = None
+
+    def on_fit_start(self, trainer: Trainer, pl_module: Any) -> None:
+        """Take the signal over. Processes that are forked later inherit this and go on."""
+        if threading.current_thread() is threading.main_thread():
+            self.before = signal.signal(signal.SIGINT, self._ask)
+
+    def release(self) -> None:
+        """Give the signal back. The run calls this: Lightning sets it once more after its hooks."""
+        if self.before is not None:
+            signal.signal(signal.SIGINT, self.before)
+            self.before = None
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: Any, *args: Any, **kwargs: Any
+    ) -> None:
+        """Stop here if asked to."""
+        self._stop_if_asked(trainer)
+
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: Any) -> None:
+        """Stop here if asked to during validation."""
+        self._stop_if_asked(trainer)
+
+    def _ask(self, *args: Any) -> None:
+        if os.getpid() != self.process:
+            return
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True
+        log.info("stopping after this step; Ctrl-C once more stops at once")
+
+    def _stop_if_asked(self, trainer: Trainer) -> None:
+        if trainer.strategy.reduce_boolean_decision(self.asked, all=False):
+            trainer.save_checkpoint(self.checkpoint)
+            raise Interrupted
+
+
+class Progress(Callback):
+    """A line per validation, and a bar on a terminal or else a line every `run.log_every` steps.
+
+    log.txt gets all the lines in either case. What was seen stays here for the report.
+    """
+
+    def __init__(self, config: Config):
+        self.every, self.epochs = config.run.log_every, config.run.epochs
+        self.select = config.select
+        self.bar: Bar | None = None
+        self.total = self.step = self.epochs_done = self.samples = 0
+        self.seconds = 0.0
+        """Of training, validation included."""
+        self.validations: list[dict[str, Any]] = []
+        """{"epoch", "step", "metrics": {name: value}} of each."""
+        self.start = self.line_at = 0.0
+        self.line_samples = 0
+
+    def best(self) -> dict[str, Any] | None:
+        """The first of the best validations, None before there is one."""
+        choose, metric = max if self.select.mode == "max" else min, self.select.metric
+        return choose(self.validations, key=lambda v: v["metrics"][metric], default=None)
+
+    def on_train_start(self, trainer: Trainer, pl_module: Any) -> None:
+        """Start the clock, and the bar on a terminal."""
+        self.total, self.step = int(trainer.estimated_stepping_batches), trainer.global_step
+        self.start = self.line_at = time.monotonic()
+        if console.is_terminal and trainer.is_global_zero:
+            columns = (BarColumn(30), MofNCompleteColumn(), TextColumn("{task.description}"))
+            self.bar = Bar(*columns, console=console, transient=True)
+            self.bar.add_task("", total=self.total, completed=self.step)
+            self.bar.start()
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: Any, *args: Any, **kwargs: Any
+    ) -> None:
+        """Move the bar; write a line every `log_every` steps and after the last."""
+        if trainer.global_step == self.step:  # within an accumulation window
+            return
+        self.step, self.samples, now = trainer.global_step, pl_module.samples, time.monotonic()
+        due = self.step % self.every == 0 or self.step == self.total
+        if self.bar is None and not due:
+            return
+        speed = (self.samples - self.line_samples) / max(now - self.line_at, 1e-9)
+        left = (now - self.start) / self.step * (self.total - self.step)
+        text = (
+            f"loss {pl_module.step_loss:.4f}  lr {pl_module.step_lr:.2e}  {speed:.0f} samples/s  "
+            f"{clock(left)} left  {memory(pl_module.device)}"
+        )
+        if self.bar is not None:
+            self.bar.update(self.bar.task_ids[0], completed=self.step, description=text)
+        if due:
+            epoch = f"epoch {trainer.current_epoch + 1}/{self.epochs}"
+            level = logging.INFO if self.bar is None else logging.DEBUG  # for the file alone
+            log.log(level, f"{epoch}  step {self.step}/{self.total}  {text}")
+            self.line_at, self.line_samples = now, self.samples
+
+    def on_validation_end(self, trainer: Trainer, pl_module: Any) -> None:
+        """Remember the metrics, in one line."""
+        if trainer.state.fn != "fit":
+            return
+        found = trainer.callback_metrics.items()
+        metrics = {k.removeprefix("val/"): v.item() for k, v in found if k.startswith("val/")}
+        epoch = trainer.current_epoch + 1
+        self.validations.append({"epoch": epoch, "step": self.step, "metrics": metrics})
+        figures = "  ".join(f"{name} {value:.4f}" for name, value in metrics.items())
+        best = self.best()
+        mark = "  best so far" if best is self.validations[-1] else ""
+        log.info(f"epoch {epoch}/{self.epochs}  validation  {figures}{mark}")
+
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: Any) -> None:
+        """Count it."""
+        self.epochs_done += 1
+
+    def on_train_end(self, trainer: Trainer, pl_module: Any) -> None:
+        """Stop the clock, and take the bar away."""
+        self._close()
+
+    def on_exception(self, trainer: Trainer, pl_module: Any, exception: BaseException) -> None:
+        """Stop the clock, and take the bar away."""
+        self._close()
+
+    def _close(self) -> None:
+        if self.seconds == 0 < self.start:
+            self.seconds = time.monotonic() - self.start
+        if self.bar is not None:
+            self.bar.stop()
+            self.bar = None
+
+
+def clock(seconds: float) -> str:
+    """3725 -> "1:02:05"; 65 -> "1:05"."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def memory(device: torch.device) -> str:
+    """The most memory that this process has held: on its GPU, or else in all."""
+    if device.type == "cuda":
+        return f"{torch.cuda.max_memory_allocated(device) / 2**30:.1f} GiB"
+    if sys.platform == "win32":
+        return ""
+    import resource
+
+    unit = 2**30 if sys.platform == "darwin" else 2**20  # macOS counts bytes, Linux KiB
+    return f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit:.1f} GiB"

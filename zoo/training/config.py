@@ -1,0 +1,249 @@
+"""From a recipe, a preset and flags to one checked config that knows where each value came from.
+
+The highest layer that gives a value wins: explicit flag > preset > recipe > default. A preset is as
+high as the place that names it, just below what that place writes out itself, so that a saved file
+runs again as it was.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from zoo.errors import UserError, suggest
+from zoo.training import recipes
+from zoo.training.places import Dumper, Given, Loader, read, shown
+from zoo.training.schema import (
+    KEYS,
+    PRESETS,
+    SECTIONS,
+    Config,
+    DataConfig,
+    HardwareConfig,
+    OptimConfig,
+    RunConfig,
+    SelectConfig,
+    check,
+    wording,
+)
+
+__all__ = [
+    "Config",
+    "DataConfig",
+    "Draft",
+    "HardwareConfig",
+    "OptimConfig",
+    "Origin",
+    "Resolved",
+    "RunConfig",
+    "SelectConfig",
+    "collect",
+    "flatten",
+    "nearest",
+    "resolve",
+    "unflatten",
+]
+
+MODEL_FORMS = ("name", "load", "backbone")  # a model section has one of them
+OTHER_NAMES = {  # what people call a key elsewhere
+    "batch_size": "run.global_batch",
+    "gpus": "hw.devices",
+    "label_smoothing": "optim.smoothing",
+    "learning_rate": "optim.lr",
+    "max_epochs": "run.epochs",
+    "num_epochs": "run.epochs",
+    "num_workers": "hw.workers",
+    "output_dir": "run.dir",
+}
+
+Layer = dict[str, Given]  # dotted key -> value and place
+
+
+class Origin(NamedTuple):
+    """What gave a value: `default`, `recipe`, `preset` or `flag`, and its `file:line` or flag."""
+
+    layer: str
+    where: str = ""
+
+
+class Draft(NamedTuple):
+    """{dotted key: checked value, or `MISSING` where one must still be given}, before a config."""
+
+    name: str
+    path: Path
+    values: dict[str, Any]
+    origins: dict[str, Origin]
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A config with the origin of each dotted key, model options included; the recipe's file."""
+
+    config: Config
+    origins: dict[str, Origin]
+    path: Path
+
+    def locate(self, key: str) -> str:
+        """`file:line` or the flag that gave a key, "" where nowhere.
+
+        `head.pool` is looked for as `model.head.pool`, then as `model.head`, which gave it all.
+        """
+        for dotted in (f"model.{key}", key):
+            while "." in dotted:
+                for known, origin in self.origins.items():
+                    if f"{known}.".startswith(f"{dotted}."):
+                        return origin.where
+                dotted = dotted.rpartition(".")[0]
+        return ""
+
+
+def resolve(recipe: str | Path, overrides: Mapping[str, Any] | None = None) -> Resolved:
+    """A recipe's name or YAML file, {dotted key: value} on top -> the checked config with origins.
+
+    Text in `overrides` is read as its key's type, as behind a flag. Raises `UserError` for whatever
+    does not fit.
+    """
+    draft = collect(recipe, overrides)
+    here = f"write it in {shown(draft.path)}"
+    for key, value in draft.values.items():
+        if value is MISSING:
+            help = KEYS[key].help
+            raise UserError(f"{draft.name} needs {key} ({help}); give --{key} VALUE or {here}")
+    nested = unflatten(draft.values)
+    if all(nested.get("model", {}).get(form) is None for form in MODEL_FORMS):
+        ways = "--model.name NAME (`zoo list models`) or --model.load PATH"
+        raise UserError(f"{draft.name} needs a model; give {ways}, or {here}")
+    sections = {section: kind(**nested[section]) for section, kind in SECTIONS.items()}
+    config = Config(recipe=draft.name, model=nested["model"], **sections)
+    return Resolved(config, draft.origins, draft.path)
+
+
+def collect(recipe: str | Path, overrides: Mapping[str, Any] | None = None) -> Draft:
+    """All layers of a recipe on each other, checked, with what must still be given left open."""
+    path = recipes.find(recipe)
+    written = read(path)
+    name = recipes.name_of(path, written.pop("recipe", None))
+    flags = {key: Given(value, f"--{key}") for key, value in flatten(overrides or {}).items()}
+
+    given: Layer = {key.name: Given(key.default, "") for key in KEYS.values()}
+    origins = dict.fromkeys(given, Origin("default"))
+    low = _preset({} if "hw.preset" in flags else written)
+    layers = ("preset", low), ("recipe", written), ("preset", _preset(flags)), ("flag", flags)
+    for layer, values in layers:
+        _lay(given, values)
+        origins |= {key: Origin(layer, value.where) for key, value in values.items()}
+    order = [*KEYS, *given]  # the sections' own order, the model's options after it
+    values = {key: _typed(key, given[key]) for key in sorted(given, key=order.index)}
+    origins = {"recipe": Origin("recipe", shown(path))} | {key: origins[key] for key in values}
+    return Draft(name, path, values, origins)
+
+
+def flatten(mapping: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """{"head": {"pool": "mean"}} -> {"head.pool": "mean"}.
+
+    A mapping that is empty, or has a key that is no text, stays as a value.
+    """
+    flat: dict[str, Any] = {}
+    for key, value in mapping.items():
+        deep = isinstance(value, Mapping) and value and all(isinstance(k, str) for k in value)
+        flat |= flatten(value, f"{above}{key}.") if deep else {f"{above}{key}": value}
+    return flat
+
+
+def unflatten(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """{"head.pool": "mean"} -> {"head": {"pool": "mean"}}."""
+    nested: dict[str, Any] = {}
+    for dotted, value in flat.items():
+        *path, last = dotted.split(".")
+        inner = nested
+        for key in path:
+            inner = inner.setdefault(key, {})
+        inner[last] = value
+    return nested
+
+
+def nearest(key: str, mark: str = "") -> str:
+    """The end of a sentence about a wrong key: what was probably meant, or what there is.
+
+    `mark` stands before each key, `--` where they are flags.
+    """
+    section, _, leaf = key.partition(".")
+    leaf = leaf or section
+    same = [OTHER_NAMES[leaf]] if leaf in OTHER_NAMES else []
+    same += [k for k in KEYS if k.endswith(f".{leaf}")]
+    if same:
+        return f"; did you mean '{mark}{same[0]}'?"
+    inside = {k.partition(".")[2]: k for k in KEYS if _inside(k, section)}
+    if inside:
+        hint = suggest(leaf, inside).replace("'", f"'{mark}{section}.", 1)
+        return hint or f"; {section} has {', '.join(mark + k for k in inside.values())}"
+    hint = suggest(key, [*KEYS, "model.name"]).replace("'", f"'{mark}", 1)
+    return hint or f"; the sections are {', '.join(SECTIONS)}, model"
+
+
+def _preset(layer: Layer) -> Layer:
+    """What the preset that a layer names stands for."""
+    if "hw.preset" not in layer:
+        return {}
+    preset = check(KEYS["hw.preset"], layer["hw.preset"])
+    where = f"hw.preset {preset}{layer['hw.preset'].at}"
+    return {key: Given(value, where) for key, value in PRESETS.get(preset, {}).items()}
+
+
+def _lay(under: Layer, over: Layer) -> None:
+    """Puts a layer on top: `head` takes the place of all below `head`.
+
+    Another form of model takes the place of the whole model: `--model.load PATH` that of a recipe's
+    `model.name` and of the options that go with it.
+    """
+    forms = _forms(over)
+    if len(forms) > 1:
+        places = " and ".join(f"{form}{over[key].at}" for form, key in forms.items())
+        raise UserError(f"model takes one of {', '.join(MODEL_FORMS)}; got {places}, keep one")
+    replaced = [*over, "model"] if forms and _forms(under).keys() - forms.keys() else [*over]
+    for key in under.keys() - over.keys():
+        if any(_inside(key, other) or _inside(other, key) for other in replaced):
+            del under[key]
+    under |= over
+
+
+def _forms(layer: Layer) -> dict[str, str]:
+    """The forms of model that a layer gives, each with the first of its keys."""
+    keys = {
+        f: [key for key in layer if _inside(key, f)] for f in map("model.{}".format, MODEL_FORMS)
+    }
+    return {form: given[0] for form, given in keys.items() if given}
+
+
+def _inside(key: str, other: str) -> bool:
+    return key == other or key.startswith(f"{other}.")
+
+
+def _typed(key: str, given: Given) -> Any:
+    if key.startswith("model."):
+        return _plain(key, given)
+    if key not in KEYS:
+        raise UserError(_unknown(key, given))
+    return MISSING if given.value is MISSING else check(KEYS[key], given)
+
+
+def _plain(key: str, given: Given) -> Any:
+    """A model option must be writable: numbers, text, true, false, null, and lists of them."""
+    value = os.fspath(given.value) if isinstance(given.value, os.PathLike) else given.value
+    try:
+        return yaml.load(yaml.dump(value, Dumper=Dumper), Loader)  # as a saved file would have it
+    except yaml.YAMLError:
+        kind = type(value).__name__
+        raise UserError(
+            f"{key} takes numbers, text, true, false, null and lists of them; got {kind}{given.at}"
+        ) from None
+
+
+def _unknown(key: str, given: Given) -> str:
+    if key in (*SECTIONS, "model"):
+        first = next((k for k in KEYS if _inside(k, key)), "model.name")
+        return f"{key} takes keys of its own, such as {first}; got {wording(given.value)}{given.at}"
+    return f"there is no key {key!r}{given.at}{nearest(key)}"

@@ -1,0 +1,69 @@
+"""The one place where training speaks: the screen, and the run's log.txt."""
+
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from lightning.fabric.utilities.warnings import PossibleUserWarning
+from lightning.pytorch.utilities import rank_zero_only
+from rich.console import Console
+
+console = Console(soft_wrap=True, highlight=False, markup=False, emoji=False)
+UNHELPFUL = (  # warnings of Lightning about what is as it should be
+    "Checkpoint directory .* exists and is not empty",
+    "Experiment logs directory .* exists and is not empty",
+    r"`isinstance\(treespec, LeafSpec\)` is deprecated",
+    "It is recommended to use `self.log",  # metrics are reduced before they are logged
+)
+log = logging.getLogger("zoo.training")
+
+
+def rank() -> int:
+    """This process among those of the run, known before they have met."""
+    return rank_zero_only.rank  # type: ignore[attr-defined]
+
+
+class ScreenHandler(logging.Handler):
+    """Lines above the progress bar where there is one."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print the message alone."""
+        console.print(self.format(record))
+
+
+@contextmanager
+def speaking() -> Iterator[None]:
+    """Inside, `log` reaches the screen of rank 0, and Lightning keeps its tips to itself."""
+    screen = ScreenHandler(logging.INFO)
+    others = [logging.getLogger(f"lightning.{part}") for part in ("pytorch", "fabric")]
+    levels = [other.level for other in others]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PossibleUserWarning)  # "might be a bottleneck", and so on
+        for message in UNHELPFUL:
+            warnings.filterwarnings("ignore", message)
+        for other in others:
+            other.setLevel(logging.WARNING)
+        log.setLevel(logging.DEBUG)
+        if rank() == 0:
+            log.addHandler(screen)
+        try:
+            yield
+        finally:
+            log.removeHandler(screen)
+            for other, level in zip(others, levels, strict=True):
+                other.setLevel(level)
+
+
+@contextmanager
+def writing(file: Path) -> Iterator[None]:
+    """Inside, `log` is also written to the file, with the time."""
+    handler = logging.FileHandler(file, encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%Y-%m-%d %H:%M:%S"))
+    log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        handler.close()

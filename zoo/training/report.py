@@ -1,0 +1,96 @@
+"""What is left of a run for people: figures and a page."""
+
+import csv
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+from torch import Tensor
+
+NUMBERED_CLASSES = 20  # a confusion figure with more has no numbers in its cells
+BLUE, ORANGE, GREY = "tab:blue", "tab:orange", "0.75"
+
+
+def read_metrics(file: Path) -> dict[str, tuple[list[int], list[float]]]:
+    """metrics.csv -> {name: (optimizer steps, values)}."""
+    series: dict[str, tuple[list[int], list[float]]] = {}
+    with file.open(newline="", encoding="utf-8") as rows:
+        for row in csv.DictReader(rows):
+            for name, value in row.items():
+                if value and name not in ("step", "epoch"):
+                    steps, values = series.setdefault(name, ([], []))
+                    steps.append(int(row["step"]) + 1)  # the logger counts from 0
+                    values.append(float(value))
+    return series
+
+
+def draw_curves(file: Path, target: Path) -> None:
+    """metrics.csv -> a picture of losses on the left, validation metrics on the right."""
+    series = read_metrics(file)
+    figure = Figure(figsize=(10, 4), layout="constrained")
+    losses, scores = figure.subplots(1, 2)
+    for name, label, colour in (
+        ("train/loss", "train, each step", GREY),
+        ("train/loss_epoch", "train, epoch", BLUE),
+        ("val/loss", "validation", ORANGE),
+    ):
+        if name in series:
+            losses.plot(*series[name], color=colour, label=label)
+    for name, (steps, values) in series.items():
+        if name.startswith("val/") and name != "val/loss":
+            scores.plot(steps, values, label=name.removeprefix("val/"))
+    for axes, title in ((losses, "loss"), (scores, "validation")):
+        axes.set(title=title, xlabel="optimizer step")
+        axes.grid(alpha=0.3)
+        if axes.lines:
+            axes.legend()
+    figure.savefig(target, dpi=120)
+
+
+def draw_confusion(counts: Tensor, labels: tuple[str, ...], split: str, target: Path) -> None:
+    """(targets, answers) counts -> a picture, shaded by the share of each row."""
+    share = counts / counts.sum(1, keepdim=True).clamp(min=1)
+    side = 3 + 0.4 * min(len(labels), 40)
+    figure = Figure(figsize=(side, side), layout="constrained")
+    axes = figure.subplots()
+    axes.imshow(share.numpy(), cmap="Blues", vmin=0, vmax=1)
+    places = range(len(labels))
+    axes.set_xticks(places, labels, rotation=90)
+    axes.set_yticks(places, labels)
+    axes.set(xlabel="answer", ylabel="target", title=f"{split}, {int(counts.sum())} rows")
+    if len(labels) <= NUMBERED_CLASSES:
+        for row in places:
+            for column in places:
+                if count := int(counts[row, column]):
+                    colour = "white" if share[row, column] > 0.5 else "black"
+                    axes.text(column, row, str(count), ha="center", va="center", color=colour)
+    figure.savefig(target, dpi=120)
+
+
+def write_page(folder: Path, result: dict[str, Any], data: dict[str, Any], command: str) -> None:
+    """report.md: what ran, what came out, and where the figures are."""
+    state = ", interrupted" if result["interrupted"] else ""
+    lines = [f"# {result['recipe']}{state}", "", "```", command, "```", ""]
+    metrics = {split: result[split] for split in ("val", "test") if result[split]}
+    if metrics:
+        names = list(next(iter(metrics.values())))
+        lines += ["| split | rows | " + " | ".join(names) + " |", "|---" * (len(names) + 2) + "|"]
+        for split, values in metrics.items():
+            cells = " | ".join(f"{values[name]:.4f}" for name in names)
+            lines.append(f"| {split} | {sum(data['counts'][split])} | {cells} |")
+        lines.append("")
+    lines += [
+        f"{result['epochs']} epochs, {result['steps']} optimizer steps, "
+        f"{result['seconds']:.1f} s of training on {result['hardware']}; "
+        f"`model/` holds the weights of {result['weights']}.",
+        "",
+    ]
+    figures = ("learning_curves.png", "confusion.png")
+    lines += [f"![{name}]({name})\n" for name in figures if (folder / name).exists()]
+    lines += ["| class | " + " | ".join(data["counts"]) + " |"]
+    lines += ["|---" * (len(data["counts"]) + 1) + "|"]
+    for index, label in enumerate(data["labels"]):
+        cells = " | ".join(str(counts[index]) for counts in data["counts"].values())
+        lines.append(f"| {label} | {cells} |")
+    lines += ["", *(f"- {note}" for note in data["notes"])]
+    (folder / "report.md").write_text("\n".join(lines) + "\n", encoding="utf-8")

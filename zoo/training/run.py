@@ -1,0 +1,188 @@
+"""A run: its folder from before the first step to the report."""
+
+import os
+import sys
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NoReturn
+
+import lightning
+import torch
+from lightning.pytorch.callbacks import Callback
+from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
+
+from zoo.errors import UserError
+from zoo.model import Model
+from zoo.training import folder as files
+from zoo.training import report
+from zoo.training.callbacks import BEST, LAST, Interrupt, Interrupted, Progress, checkpoints
+from zoo.training.config import Config
+from zoo.training.console import log, rank, speaking, writing
+from zoo.training.hardware import make_trainer, plan
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """Where a run is, and how good its model."""
+
+    folder: Path
+    """The run folder; `model/` in it is what `zoo.load` takes."""
+    metrics: dict[str, dict[str, float]]
+    """{"val": {"loss", "accuracy", "macro_f1"}, "test": the same}, those splits that there are."""
+
+
+class Run:
+    """`with Run(config, model, splits) as run:` holds the folder open while a model trains.
+
+    Made when the data and the model have been checked. The folder is written on entry, and taken
+    away again if there is an error before the first step, so that a mistake leaves nothing behind.
+    Ctrl-C leaves a checkpoint, the best model so far and `result.json`, and exits with 130.
+    Only rank 0 writes. UserError if `run.dir` holds anything, or `hw` asks for what is not here.
+    """
+
+    def __init__(self, config: Config, model: Model, splits: Any):
+        self.config, self.model, self.splits = config, model, splits
+        self.plan = plan(config)
+        self.main = rank() == 0
+        self.folder = files.choose_folder(config, self.main)
+        self.existed = self.folder.exists()
+        self.progress = Progress(config)
+        self.interrupt = Interrupt(self.checkpoint(LAST))
+        self.stack = ExitStack()
+
+    def __enter__(self) -> "Run":
+        self.stack.enter_context(speaking())
+        if self.main:
+            files.make_folder(self.folder)
+            os.environ[files.FOLDER_OF_RANK_0] = str(self.folder)
+            files.write_facts(self.folder, self.config, self.model, self.splits)
+            self.stack.enter_context(writing(self.folder / "log.txt"))
+            self.introduce()
+        return self
+
+    def __exit__(
+        self, kind: type | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.interrupt.release()
+        with self.stack:
+            if self.main:
+                os.environ.pop(files.FOLDER_OF_RANK_0, None)
+            # Lightning turns a KeyboardInterrupt into SystemExit
+            stopped = isinstance(error, (Interrupted, KeyboardInterrupt, SystemExit))
+            if error is None:
+                return
+            if not self.main:
+                if stopped or isinstance(error, UserError):
+                    sys.exit(0)  # rank 0 says it; Lightning kills it where we exit otherwise
+            elif self.progress.step == 0:
+                self.stack.close()
+                files.clear_folder(self.folder, self.existed)
+                if stopped:
+                    sys.exit(130)
+            elif stopped or self.interrupt.asked:
+                self.leave()
+            else:
+                log.error(f"stopped by an error; {self.folder} holds what there is")
+
+    def introduce(self) -> None:
+        """Say what is about to run."""
+        counts = files.facts_of_data(self.splits)["counts"]
+        rows = ", ".join(f"{sum(c)} {split}" for split, c in counts.items())
+        log.info(f"{self.config.recipe} -> {self.folder}")
+        log.info(f"data: {rows}, {len(self.splits.labels)} classes")
+        for note in self.splits.notes:
+            log.info(f"data: {note}")
+        log.info(f"model: {self.model.extra_repr()}")
+        log.info(f"hardware: {self.plan}")
+
+    def checkpoint(self, name: str) -> Path:
+        """The file of the checkpoint "best" or "last"."""
+        return self.folder / "checkpoints" / f"{name}.ckpt"
+
+    def callbacks(self) -> list[Callback]:
+        """Progress, Ctrl-C, stopping and checkpoints, in the order in which they must come."""
+        where, choose = self.folder / "checkpoints", self.splits.val is not None
+        return [self.progress, self.interrupt, *checkpoints(self.config.select, where, choose)]
+
+    def loggers(self) -> list[Logger]:
+        """metrics.csv and tensorboard/."""
+        return [
+            CSVLogger(self.folder, name="", version="", flush_logs_every_n_steps=1),
+            TensorBoardLogger(self.folder, name="tensorboard", version=""),
+        ]
+
+    def finish(self, trainer: lightning.Trainer, task: Any, loaders: Any) -> RunResult:
+        """Export the best weights, measure them, on test for the first and only time, report."""
+        self.interrupt.release()
+        source = self.take_weights()
+        trainer.loggers = []  # metrics.csv is about training
+        metrics: dict[str, dict[str, float]] = {}
+        for split, measure in (("val", trainer.validate), ("test", trainer.test)):
+            if getattr(self.splits, split) is not None:
+                values = measure(task, datamodule=loaders, verbose=False)[0]
+                metrics[split] = {k.removeprefix(f"{split}/"): v for k, v in values.items()}
+        if self.main:
+            for split in metrics:  # the figure shows test where there is one
+                confusion = task.metrics[split].confusion
+                if confusion is not None:
+                    target = self.folder / "confusion.png"
+                    report.draw_confusion(confusion, self.splits.labels, split, target)
+            self.write_result(metrics, source)
+            for split, values in metrics.items():
+                log.info(f"{split}: " + "  ".join(f"{k} {v:.4f}" for k, v in values.items()))
+            log.info(f"{self.progress.seconds:.1f} s of training; see {self.folder}/report.md")
+        return RunResult(self.folder, metrics)
+
+    def leave(self) -> NoReturn:
+        """Keep what there is of a run that Ctrl-C ended, say where, and exit."""
+        source = self.take_weights()
+        best = self.progress.best()
+        self.write_result({} if best is None else {"val": best["metrics"]}, source, True)
+        log.info(
+            f"interrupted after step {self.progress.step}; the model so far is "
+            f"{self.folder / 'model'}, the last checkpoint {self.checkpoint(LAST)}"
+        )
+        sys.exit(130)
+
+    def take_weights(self) -> str:
+        """Put the best weights, or else the last, into the model, and export it. -> which."""
+        source = next((n for n in (BEST, LAST) if self.checkpoint(n).exists()), "memory")
+        if source != "memory":
+            saved = torch.load(self.checkpoint(source), map_location="cpu", weights_only=True)
+            prefix, state = "model.", saved["state_dict"]
+            state = {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
+            self.model.load_state_dict(state)
+        if self.main:
+            self.model.save(self.folder / "model")
+        return source
+
+    def write_result(
+        self, metrics: dict[str, dict[str, float]], source: str, interrupted: bool = False
+    ) -> None:
+        """result.json, the curves, report.md."""
+        best, p = self.progress.best(), self.progress
+        result = {
+            "recipe": self.config.recipe,
+            "interrupted": interrupted,
+            "epochs": p.epochs_done,
+            "steps": p.step,
+            "seconds": round(p.seconds, 3),
+            "samples_per_second": round(p.samples / max(p.seconds, 1e-9), 1),
+            "hardware": str(self.plan),
+            "parameters": sum(w.numel() for w in self.model.parameters()),
+            "weights": f"epoch {best['epoch']}" if source == BEST and best else source,
+            "val": metrics.get("val"),
+            "test": metrics.get("test"),
+        }
+        files.write_json(self.folder / "result.json", result)
+        if (self.folder / "metrics.csv").exists():
+            report.draw_curves(self.folder / "metrics.csv", self.folder / "learning_curves.png")
+        facts = files.facts_of_data(self.splits)
+        report.write_page(self.folder, result, facts, files.command())
+
+
+def trainer(config: Config, run: Run) -> lightning.Trainer:
+    """Lightning's Trainer with the run's callbacks and loggers, on the hardware of its plan."""
+    return make_trainer(config, run.plan, run.callbacks(), run.loggers())

@@ -1,0 +1,241 @@
+"""The keys of a config: sections, types, defaults, limits and a line of help for each.
+
+`model` is an open mapping; what may stand in it is known to the model's parts and checked when it
+is built.
+"""
+
+import math
+import operator
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, asdict, dataclass, field, fields
+from functools import lru_cache
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import yaml
+from jsonargparse import ArgumentError, ArgumentParser
+
+from zoo.errors import UserError, suggest
+from zoo.training.places import Dumper, Given, scalar
+
+
+def option(help: str, default: Any = MISSING, **limits: float) -> Any:
+    """A field with a line of help; numbers in it keep to `above`, `least`, `below`, `most`."""
+    return field(default=default, metadata={"help": help, "limits": limits})
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    """what is read"""
+
+    train: str = option("folder with one sub-folder of pictures per class")
+    val: float | str = option("share of train to choose by, or a folder", 0.1, above=0, below=1)
+    test: float | str | None = option("share held out, or a folder", None, above=0, below=1)
+    augment: Literal["none", "light", "strong"] = option("how much pictures are varied", "light")
+    flip: bool = option("mirror pictures at random; not where left and right differ", True)
+    on_bad: Literal["raise", "skip"] = option(
+        "an unreadable picture stops, or is left out", "raise"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimConfig:
+    """how weights move"""
+
+    lr: float = option("learning rate at its peak", above=0)
+    weight_decay: float = option("decay of matrices; norms, biases, tables: 0", 0.05, least=0)
+    warmup: float = option("share of all steps in which lr rises", 0.1, least=0, below=1)
+    min_lr: float = option("share of lr left at the end of the cosine", 0.0, least=0, most=1)
+    clip: float | None = option("largest norm of the gradient, null = any", 1.0, above=0)
+    smoothing: float = option("label smoothing", 0.1, least=0, below=1)
+    betas: tuple[float, float] = option("AdamW's averages", (0.9, 0.999), least=0, below=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """how long, and where it is written"""
+
+    epochs: int = option("passes over the training data", least=1)
+    global_batch: int = option("samples per optimizer step, over all devices", least=1)
+    seed: int = option("fixes weights, split, order, augmentation", 0, least=0, most=2**32 - 1)
+    dir: str | None = option("the run's own folder, null = runs/<recipe>/<time>", None)
+    log_every: int = option("optimizer steps between two lines of the log", 10, least=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectConfig:
+    """which epoch's weights are kept"""
+
+    metric: str = option("the validation metric that decides", "accuracy")
+    mode: Literal["max", "min"] = option("whether more or less of it is better", "max")
+    patience: int | None = option("epochs without progress, then stop; null = never", None, least=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HardwareConfig:
+    """what it runs on"""
+
+    preset: Literal["cpu", "1gpu", "ddp"] | None = option("a named set of these values", None)
+    accelerator: Literal["auto", "cpu", "gpu", "mps"] = option("kind of device", "auto")
+    devices: int | Literal["auto"] = option("how many devices", "auto", least=1)
+    precision: Literal["auto", "fp32", "bf16"] = option("auto = bf16 where in hardware", "auto")
+    workers: int | Literal["auto"] = option("reading processes per device", "auto", least=0)
+    micro_batch: int | None = option("samples per device at once, null = its share", None, least=1)
+
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "cpu": {"hw.accelerator": "cpu", "hw.devices": 1},
+    "1gpu": {"hw.accelerator": "gpu", "hw.devices": 1},
+    "ddp": {"hw.accelerator": "auto", "hw.devices": "auto"},
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """A whole run. `recipe` is `<task>/<name>`; `model` has `name`, `load` or `backbone`."""
+
+    recipe: str
+    data: DataConfig
+    model: dict[str, Any]
+    optim: OptimConfig
+    run: RunConfig
+    select: SelectConfig = field(default_factory=SelectConfig)
+    hw: HardwareConfig = field(default_factory=HardwareConfig)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Nested dicts of plain values."""
+        return asdict(self)
+
+    def to_yaml(self) -> str:
+        """YAML that `resolve` reads back as an equal config, so that a saved file runs again."""
+        return yaml.dump(
+            self.to_dict(), Dumper=Dumper, sort_keys=False, allow_unicode=True, width=1000
+        )
+
+
+SECTIONS: dict[str, Any] = {
+    "data": DataConfig,
+    "optim": OptimConfig,
+    "run": RunConfig,
+    "select": SelectConfig,
+    "hw": HardwareConfig,
+}
+
+
+@dataclass(frozen=True)
+class Key:
+    """One typed value of a config; `default` is `MISSING` where a value must be given."""
+
+    name: str
+    kind: Any
+    default: Any
+    help: str
+    limits: Mapping[str, float]
+
+    @property
+    def wants(self) -> str:
+        """What the key takes, in words: `a number above 0`."""
+        *words, last = _words(self.kind, self.limits)
+        return f"{', '.join(words)} or {last}" if words else last
+
+    @property
+    def short(self) -> str:
+        """The same without limits, for a column of a table: `number`."""
+        return " | ".join(word.removeprefix("a ").strip("'") for word in _words(self.kind, {}))
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The words that the key takes, if it takes words."""
+        return tuple(
+            c for m in _members(self.kind) if get_origin(m) is Literal for c in get_args(m)
+        )
+
+
+def _keys() -> Iterator[Key]:
+    for section, kind in SECTIONS.items():
+        hints = get_type_hints(kind)
+        for f in fields(kind):
+            help, limits = f.metadata["help"], f.metadata["limits"]
+            yield Key(f"{section}.{f.name}", hints[f.name], f.default, help, limits)
+
+
+KEYS: dict[str, Key] = {key.name: key for key in _keys()}
+
+
+def check(key: Key, given: Given) -> Any:
+    """The value in its key's type and limits; `UserError` names key, want, value and place."""
+    value = os.fspath(given.value) if isinstance(given.value, os.PathLike) else given.value
+    value = float(value) if isinstance(value, float) else value  # numpy's are floats too
+    wrong = f"{key.name} takes {key.wants}; got {wording(value)}{given.at}"
+    readings = [value]
+    if isinstance(value, str) and key.kind is not str:
+        readings = [scalar(value), value]  # behind a flag all is text: a number, or a path?
+    for typed in (_typed(key, reading) for reading in readings):
+        if typed is not MISSING:
+            break
+    else:
+        if isinstance(value, str):
+            raise UserError(wrong + suggest(value, key.choices))
+        text = str in _members(key.kind) and isinstance(value, int | float)
+        raise UserError(wrong + ("; put it in quotes" if text else ""))
+    for number in typed if isinstance(typed, tuple) else [typed]:
+        if type(number) in (int, float) and not _within(number, key.limits):
+            raise UserError(wrong)
+    return typed
+
+
+def _typed(key: Key, value: Any) -> Any:
+    """The value as the key's type, MISSING where it is of another."""
+    members = _members(key.kind)
+    if isinstance(value, str):  # jsonargparse would go on to read it, 12:30 as 750
+        return value if str in members or value in key.choices else MISSING
+    if value is None:  # and it takes null everywhere
+        return None if NoneType in members else MISSING
+    try:
+        return _parser().parse_object({key.name: value}, defaults=False)[key.name]
+    except ArgumentError:
+        return MISSING
+
+
+def wording(value: Any) -> str:
+    """A value as a YAML file would have it, text in quotes."""
+    return (
+        {None: "null", True: "true", False: "false"}[value]
+        if value is None or isinstance(value, bool)
+        else repr(value)
+    )
+
+
+@lru_cache
+def _parser() -> ArgumentParser:
+    parser = ArgumentParser(exit_on_error=False)
+    for key in KEYS.values():
+        parser.add_argument(f"--{key.name}", type=key.kind)
+    return parser
+
+
+def _members(kind: Any) -> tuple[Any, ...]:
+    """The types that a union is made of."""
+    return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+
+
+def _within(number: float, limits: Mapping[str, float]) -> bool:
+    tests = {"above": operator.gt, "least": operator.ge, "below": operator.lt, "most": operator.le}
+    return math.isfinite(number) and all(
+        tests[name](number, limit) for name, limit in limits.items()
+    )
+
+
+def _words(kind: Any, limits: Mapping[str, float]) -> list[str]:
+    """The alternatives of a type: `int | Literal["auto"]` -> ["a whole number", "'auto'"]."""
+    if len(_members(kind)) > 1:
+        return [word for member in _members(kind) for word in _words(member, limits)]
+    if get_origin(kind) is Literal:
+        return [repr(choice) for choice in get_args(kind)]
+    names = {"above": "above", "least": "of at least", "below": "below", "most": "of at most"}
+    bounds = " and ".join(f"{names[name]} {limit}" for name, limit in limits.items())
+    words = {bool: "true or false", str: "text", NoneType: "null"}
+    words |= {float: f"a number {bounds}", int: f"a whole number {bounds}"}
+    words |= {tuple[float, float]: "[number, number]" + (f", each {bounds}" if bounds else "")}
+    return [words[kind].rstrip()]

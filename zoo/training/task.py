@@ -1,0 +1,129 @@
+"""What is trained: a model, its loss, its metrics, its optimizer."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import lightning
+import torch
+from torch import Tensor, nn
+
+from zoo.errors import UserError, suggest
+from zoo.model import Model
+from zoo.training.config import Config, SelectConfig
+from zoo.training.metrics import METRICS, ClassifyMetrics
+from zoo.training.optimise import make_optimizer, make_schedule
+
+Batch = Mapping[str, Tensor]
+
+
+class Task(lightning.LightningModule):
+    """One label per sample. A batch is {"pixels": (B, C, H, W) float, "target": (B,) int64}.
+
+    The loss of an optimizer step is the sum over every sample of its accumulation window, on all
+    ranks, divided by their true number. So micro-batches give *sums*, and the gradients are divided
+    once, just before they are clipped; the last and smaller window of an epoch weighs each sample
+    as the step that it is, however many processes and micro-batches share it.
+    """
+
+    def __init__(self, model: Model, config: Config):
+        super().__init__()
+        check_select(config.select)
+        self.model, self.config = model, config
+        classes = model.head.config.classes  # type: ignore[union-attr]  # training needs a head
+        self.metrics = nn.ModuleDict({s: ClassifyMetrics(classes) for s in ("val", "test")})
+        self.window = torch.zeros(2)  # sum of losses and samples, this rank, since the last step
+        self.epoch = [0.0, 0.0]  # the same over all ranks since the epoch began
+        self.samples = 0
+        """How many samples the weights have learned from, on all ranks."""
+        self.step_loss = math.nan
+        """Mean loss of the last optimizer step."""
+        self.step_lr = 0.0
+        """Learning rate of the last optimizer step."""
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        """(B, C, H, W) -> (B, classes)."""
+        return self.model(pixels)
+
+    def training_step(self, batch: Batch, index: int) -> Tensor:
+        """-> the sum of the batch's losses, which `configure_gradient_clipping` makes a mean."""
+        total, count = self._loss(self(batch["pixels"]), batch, self.config.optim.smoothing)
+        self.window = self.window.to(total.device) + torch.stack((total.detach(), count))
+        return total
+
+    def configure_gradient_clipping(self, optimizer: Any, *args: Any, **kwargs: Any) -> None:
+        """Divide the window's gradients by its samples, and clip their norm.
+
+        The Trainer's own clipping refuses a fused AdamW in bf16. UserError where the loss is not
+        finite: on every rank, and before the weights have moved.
+        """
+        trainer, optim = self.trainer, self.config.optim
+        total, count = trainer.strategy.reduce(self.window, reduce_op="sum").tolist()  # type: ignore[union-attr]
+        self.window = torch.zeros(2)
+        self.step_loss, self.step_lr = total / count, optimizer.param_groups[0]["lr"]
+        if not math.isfinite(self.step_loss):
+            raise UserError(
+                f"training takes a finite loss; got {self.step_loss} at step "
+                f"{self.global_step + 1} with lr {self.step_lr:.3g}: lower --optim.lr, or try "
+                "--hw.precision fp32"
+            )
+        gradients = [p.grad for p in self.parameters() if p.grad is not None]
+        # by now DDP has averaged over the ranks, and Lightning has divided by the micro-batches
+        scale = trainer.world_size * trainer.accumulate_grad_batches / count
+        torch._foreach_mul_(gradients, scale)  # type: ignore[reportPrivateImportUsage]
+        if optim.clip is not None:
+            nn.utils.clip_grad_norm_(self.parameters(), optim.clip)
+        self.samples += int(count)
+        self.epoch = [self.epoch[0] + total, self.epoch[1] + count]
+        self.log_dict({"train/loss": self.step_loss, "train/lr": self.step_lr})
+
+    def on_train_epoch_end(self) -> None:
+        """Log the epoch's mean loss."""
+        self.log("train/loss_epoch", self.epoch[0] / self.epoch[1])
+        self.epoch = [0.0, 0.0]
+
+    def validation_step(self, batch: Batch, index: int) -> None:
+        """Count one batch in."""
+        self._measure("val", batch)
+
+    def on_validation_epoch_end(self) -> None:
+        """Log the metrics over all rows of all ranks."""
+        self._report("val")
+
+    def test_step(self, batch: Batch, index: int) -> None:
+        """Count one batch in."""
+        self._measure("test", batch)
+
+    def on_test_epoch_end(self) -> None:
+        """Log the metrics over all rows of all ranks."""
+        self._report("test")
+
+    def configure_optimizers(self) -> Any:
+        """AdamW, and its schedule by optimizer step."""
+        optimizer = make_optimizer(self.model, self.config.optim)
+        steps = int(self.trainer.estimated_stepping_batches)
+        schedule = make_schedule(optimizer, steps, self.config.optim)
+        scheduler = {"scheduler": schedule, "interval": "step"}
+        return {"optimizer": optimizer, "lr_scheduler": scheduler}
+
+    def _loss(self, answer: Tensor, batch: Batch, smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
+        total, count = self.model.head.loss(answer, batch, smoothing=smoothing)["loss"]  # type: ignore[union-attr, operator]
+        return total, count.to(total)
+
+    def _measure(self, split: str, batch: Batch) -> None:
+        answer = self(batch["pixels"]).float()
+        metrics: ClassifyMetrics = self.metrics[split]  # type: ignore[assignment]
+        metrics.update(answer, batch["target"], *self._loss(answer, batch))
+
+    def _report(self, split: str) -> None:
+        metrics: ClassifyMetrics = self.metrics[split]  # type: ignore[assignment]
+        self.log_dict({f"{split}/{name}": value for name, value in metrics.compute().items()})
+
+
+def check_select(select: SelectConfig) -> None:
+    """UserError for a metric that is not measured, and for keeping the highest loss."""
+    if select.metric not in METRICS:
+        hint = suggest(select.metric, METRICS)
+        raise UserError(f"select.metric takes {', '.join(METRICS)}; got {select.metric!r}{hint}")
+    if select.metric == "loss" and select.mode == "max":
+        raise UserError("select.mode takes min with select.metric loss; got max: the best is least")
