@@ -122,7 +122,8 @@ def main() -> int:
                 continue
             start = time.perf_counter()
             figures = bar.measure(seed)
-            row = {"bar": name, "seed": seed, **figures, "took": round(time.perf_counter() - start, 1),
+            took = round(time.perf_counter() - start, 1)
+            row = {"bar": name, "seed": seed, **figures, "took": took,
                    "commit": here, "hardware": hardware(),
                    "date": datetime.now(UTC).date().isoformat()}  # fmt: skip
             ROWS.parent.mkdir(exist_ok=True)

@@ -23,7 +23,7 @@ from zoo.shapes import pair
 PARTS: dict[str, dict[str, type[Part]]] = {
     section: {kind.__name__: kind for kind in kinds}
     for section, kinds in {
-        "adapter": (adapters.Patches,),
+        "adapter": (adapters.Patches, adapters.SwinPatches),
         "backbone": (Backbone,),
         "head": (heads.Classify,),
     }.items()

@@ -64,10 +64,10 @@ class QkvWithoutKeyBias(nn.Linear):
         self.q_bias = nn.Parameter(torch.zeros(parts[0]))
         self.v_bias = nn.Parameter(torch.zeros(parts[2]))
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:  # nn.Linear's name
         """(..., D) -> (..., (H + 2 G) K)."""
         none = torch.zeros_like(self.v_bias)
-        return F.linear(x, self.weight, torch.cat((self.q_bias, none, self.v_bias)))
+        return F.linear(input, self.weight, torch.cat((self.q_bias, none, self.v_bias)))
 
 
 class Attention(nn.Module):

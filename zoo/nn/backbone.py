@@ -75,6 +75,8 @@ class BackboneConfig:
 class BackboneStage(nn.Module):
     """The modules of one stage: `merge`, `blocks`, `position`."""
 
+    blocks: "list[Block]"  # an nn.ModuleList
+
     def __init__(self, stage: Stage, dim: int, rates: list[float], source: int | None):
         super().__init__()
         if stage.depth % stage.share:
@@ -84,9 +86,8 @@ class BackboneStage(nn.Module):
             )
         self.merge = None if stage.merge is None else Merge(dim, stage.block.dim, stage.merge)
         own = range(stage.depth // stage.share)
-        self.blocks = nn.ModuleList(
-            Block(stage.config_of(i), rates[i * stage.share], source) for i in own
-        )
+        blocks = (Block(stage.config_of(i), rates[i * stage.share], source) for i in own)
+        self.blocks = nn.ModuleList(blocks)  # type: ignore[assignment]
         self.share = stage.share
         self.position = (
             None if stage.position is None else stage.position.bias(stage.block.attn.heads)
@@ -102,6 +103,7 @@ class Backbone(Part[BackboneConfig]):
     """
 
     Config = BackboneConfig
+    stages: "list[BackboneStage]"  # an nn.ModuleList
 
     def __init__(self, config: BackboneConfig | None = None, /, **fields: Any):
         if config is None and "stages" not in fields:
@@ -111,10 +113,11 @@ class Backbone(Part[BackboneConfig]):
         rates = [c.drop_path * i / max(depth - 1, 1) for i in range(depth)]
         dims = [c.stages[0].block.dim, *(stage.block.dim for stage in c.stages)]
         starts = [sum(stage.depth for stage in c.stages[:i]) for i in range(len(c.stages))]
-        self.stages = nn.ModuleList(
+        stages = (
             BackboneStage(s, dims[i], rates[starts[i] : starts[i] + s.depth], c.source)
             for i, s in enumerate(c.stages)
         )
+        self.stages = nn.ModuleList(stages)  # type: ignore[assignment]
         self.dim_in, self.dim = dims[0], dims[-1]
         if c.stages[0].merge is not None:
             raise OptionError(
@@ -126,7 +129,7 @@ class Backbone(Part[BackboneConfig]):
     @property
     def blocks(self) -> list[Block]:
         """All blocks in order, across stages."""
-        return [block for stage in self.stages for block in stage.blocks]  # type: ignore[union-attr, misc]
+        return [block for stage in self.stages for block in stage.blocks]
 
     def forward(
         self,
@@ -207,7 +210,7 @@ def surroundings(
     bias: Tensor | None,
     known: dict[Any, Around],
 ) -> Around:
-    """What an attention has to know of the tokens; computed once for all blocks of the same
+    """Tokens of (B, T, D) -> what an attention has to know of them; once for blocks of one
     setting."""
     c = part.config
     if hasattr(part, "kv"):

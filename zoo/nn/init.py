@@ -53,7 +53,7 @@ def initialise(module: nn.Module, name: str, depth: int = 1) -> None:
         if name == "depth_scaled" and key.endswith(
             (".attn.out", ".cross.out", ".time.out", ".mlp.down")
         ):
-            layer.weight.data.div_(math.sqrt(2 * depth))
+            layer.get_parameter("weight").data.div_(math.sqrt(2 * depth))
         elif name == "depth_scaled" and isinstance(layer, Experts):
             layer.down.data.div_(math.sqrt(2 * depth))
 

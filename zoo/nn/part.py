@@ -1,6 +1,7 @@
 """A Part: a module that is built from one frozen config, and remembers it."""
 
 import inspect
+import typing
 from typing import Any, ClassVar, Generic, TypeVar
 
 from torch import nn
@@ -31,8 +32,7 @@ class Part(nn.Module, Generic[C]):
     def configure(self, config: C | None, fields: dict[str, Any]) -> C:
         """The config given, or one made of `fields`; remembered as `self.config`."""
         super().__init__()
-        if config is None:
-            values = {name: tuplify(value) for name, value in fields.items()}
-            config = make_config(self.Config, values, type(self).__name__)
-        self.config = config
-        return config
+        values = {name: tuplify(value) for name, value in fields.items()}
+        made = make_config(self.Config, values, type(self).__name__) if config is None else config
+        self.config = typing.cast(C, made)
+        return self.config

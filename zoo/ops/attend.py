@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from zoo.errors import one_of
-from zoo.ops.mask import Mask
+from zoo.ops.mask import Mask, repeat_to
 
 PATHS = ("fused", "explicit", "flex")
 
@@ -47,7 +47,9 @@ def attend(
     allowed = None if mask is None else mask.dense(q.shape[2], k.shape[2], q.device)
     if bias is not None:
         bias = bias.to(q.dtype)
-        allowed = bias if allowed is None else bias.masked_fill(~allowed, -math.inf)
+        allowed = bias if allowed is None else torch.where(allowed, bias, -math.inf)
+    if allowed is not None:
+        allowed = repeat_to(allowed, q)
     return F.scaled_dot_product_attention(
         q, k, v, allowed, dropout, scale=scale, enable_gqa=grouped
     )
@@ -71,6 +73,8 @@ def attention_weights(
     if bias is not None:
         scores = scores + bias
     allowed = None if mask is None else mask.dense(q.shape[2], k.shape[2], q.device)
+    if allowed is not None:
+        allowed = repeat_to(allowed, q)
     if allowed is None:
         return scores.softmax(-1, dtype=torch.float32).to(q.dtype)
     # The least finite number, not -inf: a row without a key stays finite here and is zeroed after.
@@ -101,15 +105,16 @@ def _flex(
     allowed = None if mask is None else mask.dense(queries, keys, q.device)
     block = None
     if allowed is not None:
+        allowed = repeat_to(allowed, q)
         rule = allowed.expand(batch, 1, queries, keys)
         block = create_block_mask(
             lambda b, h, i, j: rule[b, 0, i, j], batch, None, queries, keys, device=q.device
         )
 
-    def score(s: Tensor, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+    def bent(s: Tensor, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         if softcap is not None:
             s = softcap * torch.tanh(s / softcap)
         return s if full is None else s + full[b, h, i, j]
 
-    out = flex_attention(q, k, v, score, block, scale=scale, enable_gqa=q.shape[1] != k.shape[1])
+    out = flex_attention(q, k, v, bent, block, scale=scale, enable_gqa=q.shape[1] != k.shape[1])
     return out  # type: ignore[return-value]  # no log-sum-exp was asked for

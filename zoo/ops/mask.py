@@ -34,7 +34,8 @@ class Mask:
     """(B, S) int: which of the samples packed in a row each token is of; only those of one
     attend."""
     pairs: Tensor | None = None
-    """bool, broadcastable to (B, H, T, S): any further rule."""
+    """bool, broadcastable to (B, H, T, S), or (n, ...) where n divides B and repeats: any further
+    rule."""
 
     def replace(self, **changes: object) -> Self:
         """A copy with some facts changed."""
@@ -70,5 +71,13 @@ class Mask:
             return None
         allowed = rules[0]
         for rule in rules[1:]:
-            allowed = allowed & rule
+            allowed = repeat_to(allowed, rule) & repeat_to(rule, allowed)
         return allowed
+
+
+def repeat_to(x: Tensor, other: Tensor) -> Tensor:
+    """(n, ...), (B, ...) -> (B, ...) where n divides B and is not 1: what holds for groups of each
+    sample."""
+    if x.ndim < 4 or other.ndim < 4 or len(x) == 1 or len(x) >= len(other):
+        return x
+    return x.repeat(len(other) // len(x), *(1,) * (x.ndim - 1))

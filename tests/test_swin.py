@@ -1,0 +1,105 @@
+"""Windows against the Swin blocks of timm and torchvision, at sizes that need padding too."""
+
+import pytest
+import torch
+from timm.models.swin_transformer import SwinTransformerBlock
+from torchvision.models.swin_transformer import SwinTransformerBlock as VisionBlock
+from torchvision.models.video.swin_transformer import ShiftedWindowAttention3d
+
+from zoo.nn import AttentionConfig, Backbone, BlockConfig, Stage, Windows, WindowTable
+from zoo.tokens import Tokens
+
+D, H = 32, 4
+
+
+def noisy(model):
+    generator = torch.Generator().manual_seed(0)
+    for p in model.parameters():
+        torch.nn.init.normal_(p, std=0.2, generator=generator)
+    return model.eval()
+
+
+def ours(window, shift, pad, state, norm="layer"):
+    attn = AttentionConfig(H, position=WindowTable(window), grouping=Windows(window, shift, pad))
+    body = Backbone(stages=(Stage(1, BlockConfig(D, attn, eps=1e-5)),), norm="none").eval()
+    body.blocks[0].load_state_dict(state)
+    return body
+
+
+def with_names(peer, names, table):
+    state = {"attn.position.table": table}
+    for theirs, mine in names.items():
+        for p in ("weight", "bias"):
+            state[f"{mine}.{p}"] = getattr(peer.get_submodule(theirs), p)
+    return state
+
+
+TIMM = {"norm1": "attn_norm", "attn.qkv": "attn.qkv", "attn.proj": "attn.out", "norm2": "mlp_norm",
+        "mlp.fc1": "mlp.up", "mlp.fc2": "mlp.down"}  # fmt: skip
+VISION = {**TIMM, "mlp.0": "mlp.up", "mlp.3": "mlp.down"}
+del VISION["mlp.fc1"], VISION["mlp.fc2"]
+
+
+@pytest.mark.parametrize("shift", [False, True])
+@pytest.mark.parametrize("grid", [(14, 14), (14, 21), (10, 17), (8, 7)])
+def test_block_equals_timm(grid, shift):
+    peer = noisy(SwinTransformerBlock(D, grid, num_heads=H, window_size=7, shift_size=3 * shift))
+    body = ours(
+        (7, 7),
+        shift,
+        "attend_after",
+        with_names(peer, TIMM, peer.attn.relative_position_bias_table),
+    )
+    x = torch.randn(2, *grid, D, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        mine = body(Tokens(x.flatten(1, 2), grid=(1, *grid))).x
+        torch.testing.assert_close(mine, peer(x).flatten(1, 2), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("shift", [False, True])
+@pytest.mark.parametrize("grid", [(14, 14), (10, 17), (7, 9), (3, 5)])
+def test_block_equals_torchvision(grid, shift):
+    peer = noisy(VisionBlock(D, H, [7, 7], [3 * shift, 3 * shift]))
+    body = ours(
+        (7, 7), shift, "attend", with_names(peer, VISION, peer.attn.relative_position_bias_table)
+    )
+    x = torch.randn(2, *grid, D, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        mine = body(Tokens(x.flatten(1, 2), grid=(1, *grid))).x
+        torch.testing.assert_close(mine, peer(x).flatten(1, 2), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("shift", [False, True])
+@pytest.mark.parametrize("grid", [(4, 14, 14), (3, 10, 8), (2, 7, 9)])
+def test_video_attention_equals_torchvision(grid, shift):
+    window = (2, 7, 7)
+    peer = noisy(ShiftedWindowAttention3d(D, list(window), [w // 2 * shift for w in window], H))
+    attn = AttentionConfig(
+        H, position=WindowTable(window), grouping=Windows(window, shift, "attend")
+    )
+    body = Backbone(stages=(Stage(1, BlockConfig(D, attn, norm="none")),), norm="none").eval()
+    block = body.blocks[0]
+    block.attn.load_state_dict({
+        "qkv.weight": peer.qkv.weight, "qkv.bias": peer.qkv.bias, "out.weight": peer.proj.weight,
+        "out.bias": peer.proj.bias,
+        "position.table": peer.relative_position_bias_table})  # fmt: skip
+    torch.nn.init.zeros_(block.mlp.down.weight)
+    x = torch.randn(2, *grid, D, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        mine = body(Tokens(x.flatten(1, 3), grid=grid)).x - x.flatten(1, 3)
+        torch.testing.assert_close(mine, peer(x).flatten(1, 3), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("grid", [(1, 9, 11), (3, 5, 4), (1, 1, 1)])
+@pytest.mark.parametrize("shift", [False, True])
+def test_masked_padding_is_attended_by_none(grid, shift):
+    """With pad="mask", no place may attend to padding, and every token comes back to its place."""
+    window = (2, 4, 3)
+    grouping = Windows(window, shift, "mask")
+    layout = grouping.layout(grid, 0, torch.device("cpu"))
+    x = torch.randn(1, grid[0] * grid[1] * grid[2], D)
+    groups = grouping.split(x, layout, 0)
+    torch.testing.assert_close(grouping.join(groups, layout, 0), x)
+    if layout.real is not None and layout.allowed is not None:
+        real = layout.real.view(layout.groups, -1)
+        assert not layout.allowed[:, 0][:, :, :].masked_fill(real[:, None], False).any()
