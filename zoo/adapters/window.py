@@ -76,7 +76,7 @@ class SwinPatches(Part[SwinPatchesConfig]):
             or len(c.patch) not in (2, 3)
         ):
             raise OptionError(
-                "SwinPatches takes as many depths as heads, and a window and a patch of two sides or "
+                "SwinPatches takes as many depths as heads, a window and a patch of two sides or "
                 f"three; got depths {c.depths}, heads {c.heads}, window {c.window}, "
                 f"patch {c.patch}",
                 "depths",
