@@ -69,7 +69,7 @@ def test_options_go_flat_where_unique_and_dotted_elsewhere():
         (
             MU,
             {"stem": "con"},
-            "Patches takes the stem linear, conv; got 'con'; did you mean 'conv'?",
+            "Patches takes the stem linear, conv, random; got 'con'; did you mean 'conv'?",
         ),
         (
             MU,
@@ -86,7 +86,7 @@ def test_options_go_flat_where_unique_and_dotted_elsewhere():
         (
             MU,
             {"size": 30},
-            "Patches takes a picture that patches of 8x8 in steps of 8x8 fill; got 30x30",
+            "Patches takes a picture that patches of 8x8 fill; got 30x30",
         ),
     ],
 )
@@ -216,7 +216,7 @@ def broken(folder, how):
         ("no weights", "has no model.safetensors"),
         ("no JSON", "is not readable JSON"),
         ("another program's", "in format 1"),
-        ("another kind", "takes the adapter Patches; got 'Pieces'"),
+        ("another kind", "or Tubes; got 'Pieces'"),
         ("another option", "no option 'stam'; did you mean 'stem'"),
         ("tensor missing", "12 tensors that do not fit"),
         ("tensor unknown", "surprise: unknown"),

@@ -2,6 +2,7 @@
 
 import copy
 import csv
+import io
 import json
 import math
 import os
@@ -18,13 +19,14 @@ import pytest
 import torch
 import yaml
 from PIL import Image
+from rich.console import Console
 from sklearn.metrics import accuracy_score, f1_score
 from torch import nn
 
 import zoo
 from zoo import training
 from zoo.errors import OptionError, UserError
-from zoo.training import hardware
+from zoo.training import callbacks, console, hardware
 from zoo.training.callbacks import clock
 from zoo.training.config import OptimConfig, SelectConfig
 from zoo.training.hardware import choose_precision, plan
@@ -539,24 +541,13 @@ def test_build_makes_loads_and_assembles(options, tmp_path):
     assert torch.equal(other.adapter.prefix, made.adapter.prefix)
     with pytest.raises(OptionError, match="no options beside it; got 'depth'"):
         build(["a", "b"], {"load": str(tmp_path / "model"), "depth": 1})
-    parts = build(
-        ["a", "b"],
-        {
-            "adapter": {"kind": "Patches", "dim": 16, "size": 16, "patch": 4, "channels": 1},
-            "backbone": _plain_backbone(made),
-        },
-    )
-    assert parts.record.preprocess.channels == 1
+    patches = {"dim": 16, "size": 16, "patch": 4, "channels": 1}
+    sections = {"adapter": patches, "backbone": {"dim": 16, "depth": 2, "heads": 2}}
+    parts = build(["a", "b"], sections)
+    assert parts.record.preprocess.channels == 1 and parts.record.labels == ("a", "b")
     assert parts(torch.zeros(1, 1, 16, 16)).shape == (1, 2)
-
-
-def _plain_backbone(model):
-    from dataclasses import asdict
-
-    config = asdict(model.backbone.config)
-    for stage in config["stages"]:
-        stage["block"] |= {"dim": 16, "heads": 2, "hidden": 32}
-    return json.loads(json.dumps(config))
+    with pytest.raises(OptionError, match="Clasify"):
+        build(["a", "b"], {**sections, "head": {"kind": "Clasify"}})
 
 
 def test_evaluate_says_what_it_lacks(options, tmp_path, pictures):
@@ -569,6 +560,17 @@ def test_evaluate_says_what_it_lacks(options, tmp_path, pictures):
     with pytest.raises(UserError, match=r"give --data\.test"):
         training.evaluate(result.folder)
     assert training.evaluate(result.folder, pictures / "test")["accuracy"] >= 0
+
+
+def test_a_terminal_gets_a_bar_and_the_log_all_lines(options, monkeypatch):
+    screen = Console(file=io.StringIO(), force_terminal=True, width=120)
+    monkeypatch.setattr(callbacks, "console", screen)
+    monkeypatch.setattr(console, "console", screen)
+    result = training.train(RECIPE, options)
+    shown = screen.file.getvalue()
+    assert "\x1b" in shown and "6/6" in shown and "validation" in shown
+    assert "step 6/6" not in shown  # the bar says it
+    assert "step 6/6" in (result.folder / "log.txt").read_text()
 
 
 def test_clock():
@@ -592,8 +594,8 @@ training.train(sys.argv[2])
 
 
 def test_two_processes_learn_what_one_does(options, pictures, tmp_path):
-    """16 pictures in batches of 8: two optimizer steps; of 5 for validation one rank has 3."""
-    rows = {"train": [8, 8, 0], "val": [3, 2, 0], "test": [3, 3, 0]}
+    """12 pictures: steps of 8 and 4, in micro-batches of 2; of 5 for validation one rank has 3."""
+    rows = {"train": [4, 4, 4], "val": [3, 2, 0], "test": [3, 1, 1]}
     for split, counts in rows.items():
         for name, count in zip(COLOURS, counts, strict=True):
             for i in range(count):
@@ -603,7 +605,7 @@ def test_two_processes_learn_what_one_does(options, pictures, tmp_path):
     options |= {"data.train": str(tmp_path / "few"), "run.epochs": 1, "run.log_every": 1}
     one = training.train(RECIPE, options)
 
-    two = {**options, "hw.devices": 2, "run.dir": str(tmp_path / "two")}
+    two = {**options, "hw.devices": 2, "hw.micro_batch": 2, "run.dir": str(tmp_path / "two")}
     config = training.resolve(RECIPE, two).config
     (tmp_path / "two.yaml").write_text(config.to_yaml())
     (tmp_path / "two.py").write_text(TWO)

@@ -1,7 +1,7 @@
 """A model: an adapter, the backbone, a head."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +10,13 @@ from torch import Tensor, nn
 
 from zoo import checkpoint, convert
 from zoo.convert import Rule
-from zoo.errors import OptionError, UserError, suggest
+from zoo.errors import OptionError, UserError, one_of, suggest
 from zoo.inputs import Preprocess
 from zoo.nn import Part
 from zoo.nn.config import to_plain
-from zoo.tokens import Tokens
+from zoo.tokens import Details, Tokens
+
+CARRIED = "carried."  # what tensors' names start with in a file when the model has no use for them
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,8 @@ class Record:
     """From a raw file to the model's input."""
     rules: Mapping[str, tuple[Rule, ...]] = field(default_factory=dict, repr=False)
     """Conversion rules by layout; given by the family, not saved."""
+    carried: Mapping[str, Mapping[str, Tensor]] = field(default_factory=dict, repr=False)
+    """Tensors of a layout that the model has no use for, kept to be given back."""
 
 
 class Model(nn.Module):
@@ -59,11 +63,17 @@ class Model(nn.Module):
         self.adapter, self.backbone, self.head = adapter, backbone, head
         self.record = record or Record()
 
-    def forward(self, *inputs: Any, **named: Any) -> Any:
-        """Raw tensors -> the head's answer; for pictures, (B, C, height, width) -> (B, classes)."""
+    def forward(self, *inputs: Any, details: tuple[str, ...] = (), **named: Any) -> Any:
+        """Raw tensors -> the head's answer; for pictures, (B, C, height, width) -> (B, classes).
+
+        `details` names what shall be shown beside it, "states", "attention", "aux": then the answer is
+        (answer, Details), and the answer itself is the same.
+        """
+        shown = Details()
         tokens = self.adapter(*inputs, **named)
-        tokens = self.backbone(tokens)
-        return tokens if self.head is None else self.head(tokens)
+        tokens = self.backbone(tokens, details=shown, show=check_details(details))
+        answer = tokens if self.head is None else self.head(tokens)
+        return (answer, shown) if details else answer
 
     def features(self, *inputs: Any, **named: Any) -> Tokens:
         """Raw tensors -> Tokens after the last norm, prefix tokens included."""
@@ -123,11 +133,19 @@ class Model(nn.Module):
             "labels": None if r.labels is None else list(r.labels),
             "preprocess": None if r.preprocess is None else r.preprocess.to_dict(),
         }
-        return checkpoint.write_folder(folder, {**config, "record": record}, self.state_dict())
+        carried = {
+            f"{CARRIED}{layout}.{key}": tensor
+            for layout, tensors in r.carried.items()
+            for key, tensor in tensors.items()
+        }
+        state = {**self.state_dict(), **carried}
+        return checkpoint.write_folder(folder, {**config, "record": record}, state)
 
     def state_for(self, layout: str) -> dict[str, Tensor]:
         """The state dict under another library's keys and shapes, such as "timm"."""
-        return convert.to_theirs(self.rules_for(layout), self.state_dict())
+        carried = self.record.carried.get(layout)
+        config = self.backbone.config
+        return convert.to_theirs(self.rules_for(layout), self.state_dict(), config, carried)
 
     def rules_for(self, layout: str) -> tuple[Rule, ...]:
         """The conversion rules of a layout. OptionError where the model's family has none."""
@@ -152,8 +170,18 @@ def load_state(
     """
     shapes = {key: tensor.shape for key, tensor in model.state_dict().items()}
     rules = tuple(Rule(key, key) for key in shapes) if layout == "zoo" else model.rules_for(layout)
-    model.load_state_dict(convert.from_theirs(rules, state, shapes), assign=assign)
+    ours, carried = convert.from_theirs(rules, state, shapes)
+    model.load_state_dict(ours, assign=assign)
+    if carried:
+        model.record = replace(model.record, carried={**model.record.carried, layout: carried})
     return model
+
+
+def check_details(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The names, if Details has them; else an OptionError."""
+    for name in names:
+        one_of("Model", "details", name, ("states", "attention", "aux"))
+    return names
 
 
 def plain(part: Part) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from zoo import adapters, checkpoint, heads
 from zoo.errors import OptionError, UserError, suggest
 from zoo.families import FAMILIES, Family
 from zoo.inputs import Preprocess
-from zoo.model import Model, Record, load_state
+from zoo.model import CARRIED, Model, Record, load_state
 from zoo.nn import Backbone, Part
 from zoo.nn.backbone import option_paths
 from zoo.nn.backbone import set_option as set_backbone
@@ -23,7 +23,9 @@ from zoo.shapes import pair
 PARTS: dict[str, dict[str, type[Part]]] = {
     section: {kind.__name__: kind for kind in kinds}
     for section, kinds in {
-        "adapter": (adapters.Patches, adapters.SwinPatches),
+        "adapter": tuple(
+            getattr(adapters, n) for n in adapters.__all__ if not n.endswith("Config")
+        ),
         "backbone": (Backbone,),
         "head": (heads.Classify,),
     }.items()
@@ -54,11 +56,9 @@ def create(name: str, classes: int | Sequence[str] | None = None, **options: Any
     configs: dict[str, Any] = dict(zip(PARTS, family.build(**columns), strict=True))
     for key, value in options.items():
         set_option(configs, key, value, taken)
-    parts = {
-        section: build_part(config)
-        for section, config in configs.items()
-        if not (headless and section == "head")
-    }
+    if headless:
+        configs["head"] = None
+    parts = {section: build_part(c) for section, c in configs.items() if c is not None}
     prepare = preprocess_for(family, configs["adapter"])
     return Model(**parts, record=Record(family.name, name, labels, prepare, family.rules))
 
@@ -86,7 +86,12 @@ def load(folder: str | Path, classes: int | Sequence[str] | None = None) -> Mode
         model = Model(
             **{s: build_part(c) for s, c in configs.items() if c is not None}, record=record
         )
+    carried: dict[str, dict[str, torch.Tensor]] = {}
+    for key in [key for key in state if key.startswith(CARRIED)]:
+        layout, _, name = key.removeprefix(CARRIED).partition(".")
+        carried.setdefault(layout, {})[name] = state.pop(key)
     load_state(model, state, assign=True)
+    model.record = record = dataclasses.replace(record, carried=carried)
     if classes is not None:
         count, labels = count_and_labels(classes)
         model.head = build_part(dataclasses.replace(configs["head"], classes=count))
@@ -130,7 +135,8 @@ def read_config(section: str, saved: Any, where: Path) -> Any:
 def set_option(configs: dict[str, Any], key: str, value: Any, columns: Iterable[str]) -> None:
     """Put one option of `create` into the config that has it. OptionError where none has, or
     several."""
-    every = {f"{s}.{path}": s for s in ("adapter", "head") for path in paths(configs[s])}
+    sections = [s for s in ("adapter", "head") if configs[s] is not None]
+    every = {f"{s}.{path}": s for s in sections for path in paths(configs[s])}
     for path in option_paths(configs["backbone"]):
         every[path if path.startswith("block.") else f"backbone.{path}"] = "backbone"
     for path in match(key, list(every), "create", columns):
@@ -139,9 +145,11 @@ def set_option(configs: dict[str, Any], key: str, value: Any, columns: Iterable[
         configs[section] = change(configs[section], path.removeprefix(f"{section}."), value)
 
 
-def preprocess_for(family: Family, adapter: Any) -> Preprocess:
+def preprocess_for(family: Family, adapter: Any) -> Preprocess | None:
     """The family's preprocessing at the adapter's size and channels (one grey channel: the mean of
     the facts)."""
+    if family.preprocess is None:
+        return None
     facts = dict(family.preprocess)
     for name in ("mean", "std"):
         values = facts[name]

@@ -1,5 +1,6 @@
 """Pictures as patches."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,11 +10,12 @@ from torch import Tensor, nn
 
 from zoo.errors import OptionError, ShapeError, one_of
 from zoo.nn import Part, initialise
-from zoo.ops import resize_table, sincos_grid
+from zoo.nn.init import owned
+from zoo.ops import grid_places, resize_table, sincos_grid
 from zoo.shapes import check, pair
 from zoo.tokens import Tokens
 
-STEMS = ("linear", "conv")
+STEMS = ("linear", "conv", "random")
 POSITIONS = ("learned", "sincos", "none")
 
 
@@ -44,7 +46,8 @@ class PatchesConfig:
     """Slowest wavelength of the sinusoids, in patches / 2 pi."""
     stem: str = "linear"
     """linear: one projection of each patch.  conv: 3x3 convolutions that halve the picture (Xiao et
-    al. 2021, arXiv:2106.14881)."""
+    al. 2021, arXiv:2106.14881).  random: a frozen Gaussian projection (Chen et al. 2021,
+    arXiv:2104.02057)."""
     bias: bool = True
     """Whether the last projection has a bias."""
     dropout: float = 0.0
@@ -74,28 +77,28 @@ class Patches(Part[PatchesConfig]):
                 f"Patches with sincos positions takes a dim that 4 divides; got {c.dim}", "dim"
             )
 
-        self.stem = (
-            conv_stem(c, self.patch)
-            if c.stem == "conv"
-            else nn.Conv2d(c.channels, c.dim, self.patch, self.stride, bias=c.bias)
-        )
+        cut = nn.Conv2d(c.channels, c.dim, self.patch, self.stride, bias=c.bias)
+        if c.stem == "random":
+            nn.init.normal_(cut.weight, std=(c.channels * math.prod(self.patch)) ** -0.5)
+            cut.requires_grad_(False)
+        self.stem = conv_stem(c, self.patch) if c.stem == "conv" else cut
         prefix = int(c.class_token) + c.registers
-        self.prefix = nn.Parameter(torch.zeros(prefix, c.dim)) if prefix else None
+        self.prefix = owned((prefix, c.dim)) if prefix else None
         rows = self.grid[0] * self.grid[1] + prefix * c.position_prefix
-        self.position = nn.Parameter(torch.zeros(rows, c.dim)) if c.position == "learned" else None
-        for owned in (self.prefix, self.position):
-            if owned is not None:
-                nn.init.trunc_normal_(owned, std=0.02)
+        self.position = owned((rows, c.dim)) if c.position == "learned" else None
         initialise(self, c.init)
 
     def grid_of(self, height: int, width: int) -> tuple[int, int]:
-        """Pixels -> patches, (rows, columns). ShapeError where they do not fill the picture."""
+        """Pixels -> patches, (rows, columns). ShapeError for a picture that patches do not fill.
+
+        With a stride of its own, what no whole patch covers at the end is left out.
+        """
         (ph, pw), (sh, sw) = self.patch, self.stride
         rows, rest_h = divmod(height - ph, sh)
         columns, rest_w = divmod(width - pw, sw)
-        if rest_h or rest_w or rows < 0 or columns < 0:
+        if rows < 0 or columns < 0 or (self.config.stride is None and (rest_h or rest_w)):
             raise ShapeError(
-                f"Patches takes a picture that patches of {ph}x{pw} in steps of {sh}x{sw} fill; "
+                f"{type(self).__name__} takes a picture that patches of {ph}x{pw} fill; "
                 f"got {height}x{width} (height x width): resize it or choose another patch"
             )
         return rows + 1, columns + 1
@@ -113,7 +116,8 @@ class Patches(Part[PatchesConfig]):
                 prefix = prefix + table[: len(prefix)]
             x = torch.cat((prefix.to(x.dtype).expand(len(x), -1, -1), x), 1)
         x = nn.functional.dropout(x, self.config.dropout, self.training)
-        return Tokens(x, grid=(1, *grid), prefix=0 if prefix is None else len(prefix))
+        count = 0 if prefix is None else len(prefix)
+        return Tokens(x, None, grid_places(grid, count, x.device), (1, *grid), count)
 
     def table(self, grid: tuple[int, int], like: Tensor) -> Tensor | None:
         """-> (P + h*w, D) or (h*w, D): what is added to the tokens of this grid, or None."""

@@ -22,6 +22,7 @@ from zoo.nn import (
     initialise,
     make_norm,
 )
+from zoo.ops import grid_places
 from zoo.shapes import check
 from zoo.tokens import Tokens
 
@@ -90,7 +91,12 @@ class SwinPatches(Part[SwinPatchesConfig]):
     @property
     def stages(self) -> tuple[Stage, ...]:
         """The stages for `Backbone(stages=...)`."""
-        c, stages = self.config, []
+        return self.stages_of(self.config)
+
+    @staticmethod
+    def stages_of(c: SwinPatchesConfig) -> tuple[Stage, ...]:
+        """The stages that a config asks for."""
+        stages = []
         for i, (depth, heads) in enumerate(zip(c.depths, c.heads, strict=True)):
             dim, first = c.dim * 2**i, i == 0
             windows = Windows(c.window, pad=c.pad)
@@ -121,4 +127,5 @@ class SwinPatches(Part[SwinPatchesConfig]):
             pixels = nn.functional.pad(pixels, [n for s in reversed(short) for n in (0, s)])
         x = self.stem(pixels)
         grid = (1, *x.shape[2:]) if x.ndim == 4 else tuple(x.shape[2:])
-        return Tokens(self.norm(rearrange(x, "b d ... -> b (...) d")), grid=grid)
+        x = self.norm(rearrange(x, "b d ... -> b (...) d"))
+        return Tokens(x, None, grid_places(grid[-len(c.patch) :], 0, x.device), grid)

@@ -1,6 +1,6 @@
 """The shared backbone and what it is made of."""
 
-from zoo.nn.attention import Attention, AttentionConfig
+from zoo.nn.attention import Attention, AttentionConfig, use_path
 from zoo.nn.backbone import Backbone, BackboneConfig, Stage
 from zoo.nn.block import Around, Block, BlockConfig
 from zoo.nn.grouping import Axes, Everything, Grouping, Windows
@@ -39,4 +39,5 @@ __all__ = [
     "initialise",
     "make_norm",
     "owned",
+    "use_path",
 ]

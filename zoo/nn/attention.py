@@ -12,7 +12,7 @@ from zoo.errors import OptionError, one_of
 from zoo.nn.grouping import Everything, Grouping
 from zoo.nn.norm import make_norm
 from zoo.nn.position import Position
-from zoo.ops import Mask, attend, attention_weights, rotate
+from zoo.ops import PATHS, Mask, attend, attention_weights, rotate
 
 BIASES = ("qkv", "qv", "none")
 
@@ -87,6 +87,7 @@ class Attention(nn.Module):
                 "heads",
             )
         self.heads, self.groups, self.config = heads, groups, c
+        self.path = "fused"  # or "explicit" or "flex": how attend computes it, see `use_path`
         self.width = width = c.width or dim // heads
         parts = (heads * width, groups * width, groups * width)
         one_of("Attention", "bias", c.bias, BIASES)
@@ -118,7 +119,6 @@ class Attention(nn.Module):
         rope: Tensor | None = None,
         bias: Tensor | None = None,
         maps: list[Tensor] | None = None,
-        path: str = "fused",
     ) -> Tensor:
         """(B, T, D) -> (B, T, D).
 
@@ -143,7 +143,7 @@ class Attention(nn.Module):
         if maps is not None:
             maps.append(attention_weights(q, k, mask, bias, scale=scale, softcap=softcap))
         dropout = self.config.dropout if self.training else 0.0
-        x = attend(q, k, v, mask, bias, scale=scale, softcap=softcap, dropout=dropout, path=path)
+        x = attend(q, k, v, mask, bias, scale=scale, softcap=softcap, dropout=dropout, path=self.path)
         return self.out(self.inner_norm(rearrange(x, "b h t k -> b t (h k)")))
 
     def project(self, x: Tensor, source: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
@@ -156,3 +156,11 @@ class Attention(nn.Module):
             q = rearrange(self.q(x), "b t (h k) -> b h t k", h=h)
             k, v = rearrange(self.kv(source), "b s (h k) -> b h s k", h=2 * g).split((g, g), 1)
         return q, k, v
+
+
+def use_path(module: nn.Module, path: str) -> None:
+    """Make every Attention below `module` compute by "fused", "explicit" or "flex" (see `ops.attend`)."""
+    one_of("use_path", "path", path, PATHS)
+    for part in module.modules():
+        if isinstance(part, Attention):
+            part.path = path

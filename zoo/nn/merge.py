@@ -8,6 +8,7 @@ from torch import nn
 
 from zoo.errors import ShapeError
 from zoo.nn.norm import make_norm
+from zoo.ops import grid_places
 from zoo.tokens import Tokens
 
 
@@ -47,4 +48,6 @@ class Merge(nn.Module):
         # Columns before rows, as the published weights want it: (0,0), (1,0), (0,1), (1,1).
         x = rearrange(x, "b t (h y) (w x) d -> b (t h w) (x y d)", y=2, x=2)
         x = self.project(self.norm(x)) if self.before else self.norm(self.project(x))
-        return Tokens(x, grid=(t, (h + 1) // 2, (w + 1) // 2))
+        grid = (t, (h + 1) // 2, (w + 1) // 2)
+        axes = grid if tokens.positions is None else grid[-tokens.positions.shape[-1] :]
+        return Tokens(x, None, grid_places(axes, 0, x.device), grid)

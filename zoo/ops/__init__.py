@@ -1,12 +1,13 @@
 """Pure functions on tensors: no parameters, no state."""
 
-from zoo.ops.attend import attend, attention_weights
+from zoo.ops.attend import PATHS, attend, attention_weights
 from zoo.ops.cache import cached
 from zoo.ops.experts import grouped_linear
 from zoo.ops.mask import Mask
 from zoo.ops.position import (
     alibi_slopes,
     bucket,
+    grid_places,
     grid_positions,
     relative_index,
     resize_table,
@@ -19,6 +20,7 @@ from zoo.ops.regular import drop_path
 from zoo.ops.window import Layout, axis_layout, join, split, window_layout
 
 __all__ = [
+    "PATHS",
     "Layout",
     "Mask",
     "alibi_slopes",
@@ -28,6 +30,7 @@ __all__ = [
     "bucket",
     "cached",
     "drop_path",
+    "grid_places",
     "grid_positions",
     "grouped_linear",
     "join",

@@ -21,6 +21,12 @@ def grid_positions(grid: tuple[int, ...], device: torch.device) -> Tensor:
     return torch.stack(axes, -1).flatten(0, -2).to(device)
 
 
+@cached
+def grid_places(grid: tuple[int, ...], prefix: int, device: torch.device) -> Tensor:
+    """-> (1, P + T, A) int64: `grid_positions` behind P prefix tokens, which stand at 0."""
+    return F.pad(grid_positions(grid, device), (0, 0, prefix, 0))[None]
+
+
 def sincos(positions: Tensor, dim: int, base: float = 10000.0) -> Tensor:
     """(..., A) -> (..., D) fp32: of D's A equal parts, each turns with one axis: sines, then
     cosines.

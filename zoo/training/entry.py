@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from zoo.errors import OptionError, UserError
+from zoo.errors import OptionError, UserError, one_of
 from zoo.inputs import Preprocess
 from zoo.model import Model, Record
-from zoo.registry import build_part, create, load, read_config
+from zoo.registry import PARTS, create, load
 from zoo.shapes import pair
 from zoo.training import recipes
 from zoo.training.config import Config, flatten, resolve
@@ -90,13 +90,17 @@ def build(config: Config, labels: Sequence[str]) -> Model:
 
 
 def assemble(sections: Mapping[str, Any], labels: Sequence[str]) -> Model:
-    """{"adapter": {"kind": "Patches", ...}, "backbone": {...}, "head": {...}} -> a model."""
+    """{"adapter": {"size": 32, ...}, "backbone": {...}, "head": {...}} -> a model.
 
-    def part(section: str, **options: Any) -> Any:
-        given = options | dict(sections.get(section) or {})
-        return build_part(read_config(section, given, Path("the model section")))
+    A section's `kind` names the class, unless it is Patches, Backbone or Classify.
+    """
 
-    adapter, backbone = part("adapter", kind="Patches"), part("backbone", kind="Backbone")
-    head = part("head", kind="Classify", dim=backbone.dim, classes=len(labels))
+    def part(section: str, kind: str, **options: Any) -> Any:
+        given = {"kind": kind, **options, **(sections.get(section) or {})}
+        name = one_of("model", f"{section}.kind", given.pop("kind"), PARTS[section])
+        return PARTS[section][name](**given)
+
+    adapter, backbone = part("adapter", "Patches"), part("backbone", "Backbone")
+    head = part("head", "Classify", dim=backbone.dim, classes=len(labels))
     prepare = Preprocess(size=pair(adapter.config.size), channels=adapter.config.channels)
     return Model(adapter, backbone, head, Record(labels=tuple(labels), preprocess=prepare))

@@ -1,5 +1,6 @@
 """What a run computes on: devices, precision, micro-batches, and the Trainer made of them."""
 
+import inspect
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,10 +11,15 @@ import torch
 from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.loggers import Logger
 from lightning.pytorch.strategies import DDPStrategy
+from torch.nn.parallel import DistributedDataParallel
 
 from zoo.errors import UserError
 from zoo.training.config import Config, HardwareConfig
 
+NAMES_OF_TORCH = inspect.signature(DistributedDataParallel).parameters
+SYNC_BUFFERS = next(  # renamed in torch 2.14
+    name for name in ("forward_sync_buffers", "broadcast_buffers") if name in NAMES_OF_TORCH
+)
 LIGHTNING_NAMES = {"fp32": "32-true", "bf16": "bf16-mixed"}
 
 
@@ -115,8 +121,7 @@ def make_trainer(
     config: Config, plan: Plan, callbacks: Sequence[Callback] = (), loggers: Sequence[Logger] = ()
 ) -> lightning.Trainer:
     """A Trainer on the hardware of the plan; plain DDP over several devices."""
-    # our parts have no statistics to broadcast, and a rank may have fewer batches to evaluate
-    several: Any = DDPStrategy(broadcast_buffers=False)
+    several: Any = DDPStrategy(**{SYNC_BUFFERS: False})  # a rank may have fewer batches to evaluate
     return lightning.Trainer(
         accelerator=plan.accelerator,
         devices=plan.devices,

@@ -31,6 +31,8 @@ class RunResult:
     """The run folder; `model/` in it is what `zoo.load` takes."""
     metrics: dict[str, dict[str, float]]
     """{"val": {"loss", "accuracy", "macro_f1"}, "test": the same}, those splits that there are."""
+    seconds: float
+    """Of training, validation included."""
 
 
 class Run:
@@ -133,7 +135,7 @@ class Run:
             for split, values in metrics.items():
                 log.info(f"{split}: " + "  ".join(f"{k} {v:.4f}" for k, v in values.items()))
             log.info(f"{self.progress.seconds:.1f} s of training; see {self.folder}/report.md")
-        return RunResult(self.folder, metrics)
+        return RunResult(self.folder, metrics, self.progress.seconds)
 
     def leave(self) -> NoReturn:
         """Keep what there is of a run that Ctrl-C ended, say where, and exit."""

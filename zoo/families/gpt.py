@@ -1,0 +1,56 @@
+"""GPT-2 (Radford et al. 2019): gpt2_small to gpt2_xl."""
+
+from functools import partial
+
+from zoo.adapters import SubwordsConfig
+from zoo.convert import Rule
+from zoo.families.family import Family, of_sizes
+from zoo.heads import ClassifyConfig
+from zoo.nn import BackboneConfig
+from zoo.nn.backbone import one_stage
+
+# fmt: off
+SIZES = {
+    "gpt2_mu":     dict(dim=32,   depth=2,  heads=2, vocabulary=64, length=48),
+    "gpt2_small":  dict(dim=768,  depth=12, heads=12),
+    "gpt2_medium": dict(dim=1024, depth=24, heads=16),
+    "gpt2_large":  dict(dim=1280, depth=36, heads=20),
+    "gpt2_xl":     dict(dim=1600, depth=48, heads=25),
+}
+BLOCK = "backbone.stages.0.blocks.{i}"
+HF = (
+    Rule("wte.weight",                "adapter.embed"),
+    Rule("wpe.weight",                "adapter.position"),
+    Rule("h.{i}.ln_1.*",              f"{BLOCK}.attn_norm.*"),
+    Rule("h.{i}.attn.c_attn.weight",  f"{BLOCK}.attn.qkv.weight", transpose=True),
+    Rule("h.{i}.attn.c_attn.bias",    f"{BLOCK}.attn.qkv.bias"),
+    Rule("h.{i}.attn.c_proj.weight",  f"{BLOCK}.attn.out.weight", transpose=True),
+    Rule("h.{i}.attn.c_proj.bias",    f"{BLOCK}.attn.out.bias"),
+    Rule("h.{i}.ln_2.*",              f"{BLOCK}.mlp_norm.*"),
+    Rule("h.{i}.mlp.c_fc.weight",     f"{BLOCK}.mlp.up.weight", transpose=True),
+    Rule("h.{i}.mlp.c_fc.bias",       f"{BLOCK}.mlp.up.bias"),
+    Rule("h.{i}.mlp.c_proj.weight",   f"{BLOCK}.mlp.down.weight", transpose=True),
+    Rule("h.{i}.mlp.c_proj.bias",     f"{BLOCK}.mlp.down.bias"),
+    Rule("ln_f.*",                    "backbone.norm.*"),
+)
+# fmt: on
+
+
+def build(
+    dim: int,
+    depth: int,
+    heads: int,
+    vocabulary: int = 50257,
+    length: int = 1024,
+    classes: int | None = None,
+) -> tuple[SubwordsConfig, BackboneConfig, ClassifyConfig | None]:
+    """Columns -> configs: causal, GELU by tanh."""
+    body = one_stage(
+        dim=dim, depth=depth, heads=heads, causal=True, activation="gelu_tanh", eps=1e-5,
+        init="depth_scaled",
+    )  # fmt: skip
+    head = None if classes is None else ClassifyConfig(dim, classes, pool="last")
+    return SubwordsConfig(dim, vocabulary, length), body, head
+
+
+GPT = Family("gpt", partial(of_sizes, SIZES), build, tuple(SIZES), {"hf": HF})

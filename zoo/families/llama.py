@@ -1,0 +1,71 @@
+"""Llama (Touvron et al. 2023, arXiv:2302.13971; Llama 3: arXiv:2407.21783), and what shares its
+make."""
+
+from functools import partial
+
+from zoo.adapters import SubwordsConfig
+from zoo.convert import Rule
+from zoo.families.family import Family, of_sizes
+from zoo.heads import ClassifyConfig
+from zoo.nn import BackboneConfig, Rope
+from zoo.nn.backbone import one_stage
+
+# fmt: off
+SIZES = {
+    "llama_mu":     dict(dim=32,   depth=2,  heads=4,  kv_heads=2,  hidden=48,    vocabulary=64),
+    "tinyllama_1b": dict(dim=2048, depth=22, heads=32, kv_heads=4,  hidden=5632,  vocabulary=32000),
+    "llama2_7b":    dict(dim=4096, depth=32, heads=32, kv_heads=32, hidden=11008, vocabulary=32000),
+    "llama2_13b":   dict(dim=5120, depth=40, heads=40, kv_heads=40, hidden=13824, vocabulary=32000),
+    "llama2_70b":   dict(dim=8192, depth=80, heads=64, kv_heads=8,  hidden=28672, vocabulary=32000),
+    "llama3_8b":    dict(dim=4096, depth=32, heads=32, kv_heads=8,  hidden=14336,
+                         vocabulary=128256, base=5e5),
+    "llama3_70b":   dict(dim=8192, depth=80, heads=64, kv_heads=8,  hidden=28672,
+                         vocabulary=128256, base=5e5),
+}
+
+
+def parts(config: BackboneConfig) -> tuple[int, int, int]:
+    """Rows of q, k and v in the fused projection."""
+    block = config.stages[0].block
+    width = block.attn.width or block.dim // block.attn.heads
+    kv = (block.attn.kv_heads or block.attn.heads) * width
+    return block.attn.heads * width, kv, kv
+
+
+BLOCK = "backbone.stages.0.blocks.{i}"
+QKV = tuple(f"layers.{{i}}.self_attn.{n}_proj.*" for n in "qkv")
+GATED = tuple(f"layers.{{i}}.mlp.{n}_proj.*" for n in ("gate", "up"))
+HF = (
+    Rule("embed_tokens.weight",                    "adapter.embed"),
+    Rule("layers.{i}.input_layernorm.*",           f"{BLOCK}.attn_norm.*"),
+    Rule(QKV,                                      f"{BLOCK}.attn.qkv.*", sizes=parts),
+    Rule("layers.{i}.self_attn.o_proj.*",          f"{BLOCK}.attn.out.*"),
+    Rule("layers.{i}.post_attention_layernorm.*",  f"{BLOCK}.mlp_norm.*"),
+    Rule(GATED,                                    f"{BLOCK}.mlp.up.*"),
+    Rule("layers.{i}.mlp.down_proj.*",             f"{BLOCK}.mlp.down.*"),
+    Rule("norm.*",                                 "backbone.norm.*"),
+)
+# fmt: on
+
+
+def build(
+    dim: int,
+    depth: int,
+    heads: int,
+    kv_heads: int,
+    hidden: int,
+    vocabulary: int,
+    base: float = 1e4,
+    eps: float = 1e-5,
+    classes: int | None = None,
+) -> tuple[SubwordsConfig, BackboneConfig, ClassifyConfig | None]:
+    """Columns -> configs: causal, RoPE, RMS norms, gated SiLU, no biases."""
+    body = one_stage(
+        dim=dim, depth=depth, heads=heads, kv_heads=kv_heads, hidden=hidden, causal=True,
+        position=Rope(base), norm="rms", eps=eps, activation="silu", gated=True, bias=False,
+    )  # fmt: skip
+    head = None if classes is None else ClassifyConfig(dim, classes, pool="last", bias=False)
+    return SubwordsConfig(dim, vocabulary, position="none"), body, head
+
+
+LLAMA = Family("llama", partial(of_sizes, SIZES), build, tuple(SIZES), {"hf": HF})
