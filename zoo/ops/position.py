@@ -102,7 +102,8 @@ def relative_index(window: tuple[int, ...], device: torch.device) -> Tensor:
     places."""
     places = grid_positions(window, torch.device("cpu"))
     offset = places[:, None] - places[None] + torch.tensor(window) - 1  # (N, N, A), none below 0
-    strides = [math.prod(2 * w - 1 for w in window[i + 1 :]) for i in range(len(window))]
+    sides = [2 * w - 1 for w in window]  # lists: a compiler follows no generator into math.prod
+    strides = [math.prod(sides[i + 1 :]) for i in range(len(sides))]
     return (offset * torch.tensor(strides)).sum(-1).to(device)
 
 

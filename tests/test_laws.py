@@ -1,0 +1,234 @@
+"""The standing laws, over a mu-sized member of every family."""
+
+import copy
+
+import pytest
+import torch
+
+import zoo
+from zoo.nn import use_path
+
+MU = [name for name in zoo.list_models() if "mu" in name.split("_")]
+TEXT = ("bert_mu", "gpt2_mu", "llama_mu")
+
+
+def model_of(name, **options):
+    torch.manual_seed(0)
+    model = zoo.create(name, **options)
+    generator = torch.Generator().manual_seed(1)
+    for p in model.parameters():  # away from the start, where much is zero or one
+        p.data += 0.05 * torch.randn(p.shape, generator=generator)
+    return model.eval()
+
+
+def batch_of(name, batch=3, size=None):
+    """Inputs that the family takes, as (args, kwargs); `size` picks another than the native one."""
+    generator = torch.Generator().manual_seed(2)
+    if name in TEXT:
+        return (torch.randint(1, 64, (batch, size or 12), generator=generator),)
+    if name == "ast_mu":
+        return (torch.randn(batch, size or 64, 32, generator=generator),)
+    side = size or {"vit": 32, "swin": 64}[name.split("_")[0]]
+    return (torch.randn(batch, 3, side, side, generator=generator),)
+
+
+def close(a, b, tolerance=1e-5):
+    torch.testing.assert_close(a, b, rtol=tolerance, atol=tolerance)
+
+
+def answer(model, inputs, **named):
+    with torch.no_grad():
+        out = model(*inputs, **named)
+    return out.x if isinstance(out, zoo.Tokens) else out
+
+
+@pytest.mark.parametrize("name", TEXT)
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_padded_equals_alone(name, side):
+    """What stands in the padding, and who else is in the batch, changes nothing."""
+    model = model_of(name, classes=5)
+    lengths, longest = (12, 7, 1), 12
+    (ids,) = batch_of(name)
+    keep = torch.arange(longest) < torch.tensor(lengths)[:, None]
+    if side == "left":
+        keep = keep.flip(1)
+    junk = torch.where(keep, ids, 63)
+    together = answer(model, (junk,), keep=keep)
+    for row, length in enumerate(lengths):
+        alone = ids[row][keep[row]][None]
+        assert alone.shape[1] == length
+        close(together[row], answer(model, (alone,))[0], 1e-4)
+
+
+@pytest.mark.parametrize("stem", ["linear", "conv"])
+@pytest.mark.parametrize("position", ["learned", "sincos", "none"])
+def test_padded_frames_equal_alone_with_nan_in_the_padding(stem, position):
+    torch.manual_seed(0)
+    model = zoo.Model(
+        zoo.adapters.Frames(dim=32, channels=6, stem=stem, position=position, class_token=True),
+        zoo.Backbone(dim=32, depth=2, heads=2),
+        zoo.heads.Classify(dim=32, classes=3, pool="mean"),
+    ).eval()
+    frames = torch.randn(3, 20, 6)
+    keep = torch.arange(20) < torch.tensor([20, 13, 6])[:, None]
+    padded = torch.where(keep[..., None], frames, torch.nan)
+    together = answer(model, (padded,), keep=keep)
+    assert together.isfinite().all()
+    for row, length in enumerate((20, 13, 6)):
+        close(together[row], answer(model, (frames[row : row + 1, :length],))[0], 1e-4)
+
+
+@pytest.mark.parametrize("name", [n for n in MU if n not in TEXT])
+def test_any_size_in_any_order(name):
+    model = model_of(name)
+    sizes = {"vit_mu_patch8_32": (48, 32, 8), "swin_mu_patch4_window4_64": (100, 64, 12),
+             "ast_mu": (100, 64, 30)}[name]  # fmt: skip
+    first = [answer(model, batch_of(name, size=s)) for s in sizes]
+    again = [answer(model, batch_of(name, size=s)) for s in reversed(sizes)]
+    for a, b in zip(first, reversed(again), strict=True):
+        assert torch.equal(a, b) and a.isfinite().all()
+
+
+@pytest.mark.parametrize("name", MU)
+def test_forward_writes_nothing_to_the_modules(name):
+    model = model_of(name)
+
+    def facts():
+        kinds = (int, float, str, bool, tuple, type(None))
+        return {
+            (key, attribute): value if isinstance(value, kinds) else id(value)
+            for key, module in model.named_modules()
+            for attribute, value in vars(module).items()
+        }
+
+    before, tensors = facts(), {k: t.clone() for k, t in model.state_dict().items()}
+    answer(model, batch_of(name))
+    assert facts() == before
+    assert all(torch.equal(tensors[k], t) for k, t in model.state_dict().items())
+
+
+@pytest.mark.parametrize("name", MU)
+def test_inspected_equals_not_inspected(name):
+    model = model_of(name)
+    inputs = batch_of(name)
+    plain = answer(model, inputs)
+    with torch.no_grad():
+        out, details = model(*inputs, details=("states", "attention", "aux"))
+    out = out.x if isinstance(out, zoo.Tokens) else out
+    assert torch.equal(out, plain)
+    depth = len(model.backbone.blocks)
+    assert len(details.states) == depth + 1 and len(details.attention) == depth
+    for maps in details.attention:
+        weights = maps["attn"].sum(-1)
+        close(weights, torch.ones_like(weights))
+
+
+@pytest.mark.parametrize("name", MU)
+def test_explicit_equals_fused_with_gradients(name):
+    fused = model_of(name)
+    explicit = copy.deepcopy(fused)
+    use_path(explicit, "explicit")
+    inputs = batch_of(name)
+    for model in (fused, explicit):
+        out = model(*inputs)
+        (out.x if isinstance(out, zoo.Tokens) else out).square().mean().backward()
+    close(answer(fused, inputs), answer(explicit, inputs), 1e-4)
+    others = dict(explicit.named_parameters())
+    for key, p in fused.named_parameters():
+        assert (p.grad is None) == (others[key].grad is None), key
+        if p.grad is not None:
+            close(p.grad, others[key].grad, 1e-4)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("name", MU)
+def test_flex_equals_fused_forward(name):
+    model = model_of(name).requires_grad_(False)
+    inputs = batch_of(name)
+    plain = answer(model, inputs)
+    use_path(model, "flex")
+    close(answer(model, inputs), plain, 1e-4)
+
+
+@pytest.mark.parametrize("name", MU)
+def test_bf16_within_bf16(name):
+    model = model_of(name)
+    inputs = batch_of(name)
+    exact = answer(model, inputs)
+    low = tuple(t.bfloat16() if t.is_floating_point() else t for t in inputs)
+    out = answer(model.bfloat16(), low)
+    assert out.dtype == torch.bfloat16
+    assert float((out.float() - exact).norm() / exact.norm()) < 0.05
+
+
+@pytest.mark.parametrize("name", MU)
+def test_meta_build_and_load(name, tmp_path):
+    model = model_of(name)
+    model.save(tmp_path / "m")
+    again = zoo.load(tmp_path / "m").eval()
+    assert torch.equal(answer(model, batch_of(name)), answer(again, batch_of(name)))
+    with torch.device("meta"):
+        hollow = zoo.create(name)
+    assert all(t.is_meta for t in hollow.state_dict().values())
+    hollow.load_state_dict(model.state_dict(), assign=True)
+    assert torch.equal(answer(model, batch_of(name)), answer(hollow.eval(), batch_of(name)))
+
+
+@pytest.mark.parametrize("name", MU)
+def test_derived_tables_are_not_stored(name):
+    model = model_of(name)
+    assert not dict(model.named_buffers())
+    assert model.state_dict().keys() == dict(model.named_parameters()).keys()
+
+
+@pytest.mark.parametrize("name", MU)
+def test_every_trainable_parameter_gets_a_gradient(name):
+    model = model_of(name, classes=5).train()
+    model(*batch_of(name)).square().mean().backward()
+    missing = [key for key, p in model.named_parameters() if p.requires_grad and p.grad is None]
+    assert not missing
+
+
+@pytest.mark.parametrize("name", MU)
+def test_checkpointing_changes_nothing(name):
+    plain = model_of(name)
+    saving = model_of(name, checkpoint=True)
+    saving.load_state_dict(plain.state_dict())
+    for model in (plain, saving):
+        model.train()
+        out = model(*batch_of(name))
+        (out.x if isinstance(out, zoo.Tokens) else out).square().mean().backward()
+    for (key, a), (_, b) in zip(plain.named_parameters(), saving.named_parameters(), strict=True):
+        assert (a.grad is None) == (b.grad is None), key
+        if a.grad is not None:
+            close(a.grad, b.grad)
+
+
+@pytest.mark.parametrize("name", [n for n in MU if "swin" not in n])
+def test_token_dropping_keeps_masks_positions_and_the_answers_shape(name):
+    model = model_of(name, drop_tokens=0.5, classes=5)
+    inputs = batch_of(name)
+    whole = answer(model, inputs)
+    model.train()
+    dropped = answer(model, inputs)
+    assert dropped.shape == whole.shape and not torch.equal(dropped, whole)
+    tokens = model.adapter(*inputs)
+    some = model.backbone.drop(tokens)
+    assert some.grid is None and some.prefix == tokens.prefix
+    assert some.x.shape[1] == tokens.prefix + round((tokens.x.shape[1] - tokens.prefix) * 0.5)
+    places = tokens.positions.expand(len(tokens.x), -1, -1)
+    for row in range(len(tokens.x)):  # each token that is left still stands where it stood
+        for x, place in zip(some.x[row], some.positions[row], strict=True):
+            same = (tokens.x[row] == x).all(-1) & (places[row] == place).all(-1)
+            assert same.any()
+
+
+@pytest.mark.parametrize("name", MU)
+def test_compiled_equals_eager_with_dynamic_sizes_and_no_break_in_blocks(name):
+    model = model_of(name)
+    expected = [answer(model, batch_of(name, b)) for b in (2, 3)]
+    for block in model.backbone.blocks:
+        block.compile(backend="aot_eager", dynamic=True, fullgraph=True)
+    torch._dynamo.reset()
+    for b, wanted in zip((2, 3), expected, strict=True):
+        close(answer(model, batch_of(name, b)), wanted, 1e-4)
