@@ -96,8 +96,8 @@ def test_masked_padding_is_attended_by_none(grid, shift):
     """With pad="mask", no place may attend to padding, and every token comes back to its place."""
     window = (2, 4, 3)
     grouping = Windows(window, shift, "mask")
-    layout = grouping.layout(grid, 0, torch.device("cpu"))
     x = torch.randn(1, grid[0] * grid[1] * grid[2], D)
+    layout = grouping.layout(Tokens(x, grid=grid))
     groups = grouping.split(x, layout, 0)
     torch.testing.assert_close(grouping.join(groups, layout, 0), x)
     if layout.real is not None and layout.allowed is not None:

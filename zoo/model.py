@@ -66,8 +66,8 @@ class Model(nn.Module):
     def forward(self, *inputs: Any, details: tuple[str, ...] = (), **named: Any) -> Any:
         """Raw tensors -> the head's answer; for pictures, (B, C, height, width) -> (B, classes).
 
-        `details` names what shall be shown beside it, "states", "attention", "aux": then the answer is
-        (answer, Details), and the answer itself is the same.
+        `details` names what shall be shown beside it, "states", "attention", "aux": then the answer
+        is (answer, Details), and the answer itself is the same.
         """
         shown = Details()
         tokens = self.adapter(*inputs, **named)

@@ -8,10 +8,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from zoo.adapters.patch import Patches, PatchesConfig
+from zoo.adapters.text import POSITIONS
 from zoo.errors import ShapeError, one_of
 from zoo.nn import Part, initialise, make_norm
 from zoo.nn.init import owned
-from zoo.ops import sincos
+from zoo.ops import add_waves, sincos
 from zoo.shapes import check
 from zoo.tokens import Tokens
 
@@ -32,7 +33,7 @@ class FramesConfig:
     length: int = 1500
     """Rows of a learned position table: the most tokens."""
     position: str = "sincos"
-    """What is added: learned, sincos or none."""
+    """What is added: learned, sincos, sincos_scaled (to the tokens' norms) or none."""
     class_token: bool = False
     """A learned token in front."""
     norm: str = "none"
@@ -54,7 +55,7 @@ class Frames(Part[FramesConfig]):
     def __init__(self, config: FramesConfig | None = None, /, **fields: Any):
         c = self.configure(config, fields)
         one_of("Frames", "stem", c.stem, ("linear", "conv"))
-        one_of("Frames", "position", c.position, ("learned", "sincos", "none"))
+        one_of("Frames", "position", c.position, POSITIONS)
         self.dim, self.has_class = c.dim, c.class_token
         if c.stem == "linear":
             self.stem = nn.Linear(c.channels, c.dim)
@@ -96,8 +97,8 @@ class Frames(Part[FramesConfig]):
                     f"got {count}"
                 )
             x = x + F.embedding(positions, self.position)
-        elif c.position == "sincos":
-            x = x + sincos(positions[..., None], c.dim).to(x.dtype)
+        elif c.position != "none":
+            x = add_waves(x, sincos(positions[..., None], c.dim), c.position)
         x = self.norm(x)
         if self.prefix is not None:
             x = torch.cat((self.prefix.to(x.dtype).expand(len(x), -1, -1), x), 1)
@@ -131,7 +132,7 @@ class SpectrogramPatches(Patches):
 
     Config = SpectrogramPatchesConfig
 
-    def forward(self, frames: Tensor) -> Tokens:
+    def forward(self, frames: Tensor) -> Tokens:  # type: ignore[override]  # its own input
         """(B, T, mel) -> Tokens of (B, P + h*w, D). The tail that no whole patch covers is left
         out."""
         bands = self.config.size if isinstance(self.config.size, int) else self.config.size[0]

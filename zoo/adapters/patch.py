@@ -8,15 +8,15 @@ import torch
 from einops import rearrange
 from torch import Tensor, nn
 
+from zoo.adapters.text import POSITIONS
 from zoo.errors import OptionError, ShapeError, one_of
 from zoo.nn import Part, initialise
 from zoo.nn.init import owned
-from zoo.ops import grid_places, resize_table, sincos_grid
+from zoo.ops import add_waves, grid_places, resize_table, sincos_grid
 from zoo.shapes import check, pair
 from zoo.tokens import Tokens
 
 STEMS = ("linear", "conv", "random")
-POSITIONS = ("learned", "sincos", "none")
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,8 @@ class PatchesConfig:
     registers: int = 0
     """Further learned tokens, behind the class token (Darcet et al. 2023, arXiv:2309.16588)."""
     position: str = "learned"
-    """What is added to the patches: learned (a table), sincos (two-axis sinusoids) or none."""
+    """What is added to the patches: learned (a table), sincos (two-axis sinusoids), sincos_scaled
+    (to the patches' norms) or none."""
     position_prefix: bool = True
     """Whether a learned table has rows for the class and register tokens as well."""
     base: float = 10000.0
@@ -72,7 +73,7 @@ class Patches(Part[PatchesConfig]):
         self.grid = self.grid_of(*pair(c.size))
         one_of("Patches", "position", c.position, POSITIONS)
         one_of("Patches", "stem", c.stem, STEMS)
-        if c.position == "sincos" and c.dim % 4:
+        if c.position.startswith("sincos") and c.dim % 4:
             raise OptionError(
                 f"Patches with sincos positions takes a dim that 4 divides; got {c.dim}", "dim"
             )
@@ -110,7 +111,7 @@ class Patches(Part[PatchesConfig]):
         x = rearrange(self.stem(pixels), "b d h w -> b (h w) d")
         prefix, table = self.prefix, self.table(grid, x)
         if table is not None:
-            x = x + table[-x.shape[1] :]
+            x = add_waves(x, table[-x.shape[1] :], self.config.position)
         if prefix is not None:
             if table is not None and len(table) > x.shape[1]:  # it has rows for the prefix
                 prefix = prefix + table[: len(prefix)]
@@ -123,7 +124,7 @@ class Patches(Part[PatchesConfig]):
         """-> (P + h*w, D) or (h*w, D): what is added to the tokens of this grid, or None."""
         if self.position is not None:
             return resize_table(self.position, self.grid, grid)
-        if self.config.position == "sincos":
+        if self.config.position != "none":
             return sincos_grid(grid, self.dim, self.config.base, like.dtype, like.device)
         return None
 

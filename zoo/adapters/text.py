@@ -9,9 +9,11 @@ from torch import Tensor, nn
 from zoo.errors import OptionError, ShapeError, one_of
 from zoo.nn import Part, initialise, make_norm
 from zoo.nn.init import owned
-from zoo.ops import sincos
+from zoo.ops import add_waves, sincos
 from zoo.shapes import check
 from zoo.tokens import Tokens
+
+POSITIONS = ("learned", "sincos", "sincos_scaled", "none")
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,8 @@ class SubwordsConfig:
     length: int = 512
     """Rows of a learned position table: the longest text."""
     position: str = "learned"
-    """What is added: learned, sincos or none (relations belong to the backbone)."""
+    """What is added: learned, sincos, sincos_scaled (to the tokens' norms) or none (relations
+    belong to the backbone)."""
     offset: int = 0
     """Rows of the position table in front of the first position (RoBERTa: pad id + 1)."""
     segments: int = 0
@@ -52,8 +55,8 @@ class Subwords(Part[SubwordsConfig]):
 
     def __init__(self, config: SubwordsConfig | None = None, /, **fields: Any):
         c = self.configure(config, fields)
-        one_of("Subwords", "position", c.position, ("learned", "sincos", "none"))
-        if c.position == "sincos" and c.dim % 2:
+        one_of("Subwords", "position", c.position, POSITIONS)
+        if c.position.startswith("sincos") and c.dim % 2:
             raise OptionError(
                 f"Subwords with sincos positions takes an even dim; got {c.dim}", "dim"
             )
@@ -99,8 +102,8 @@ class Subwords(Part[SubwordsConfig]):
                     f"table; got {ids.shape[1]}: truncate, or create it with a larger length"
                 )
             x = x + nn.functional.embedding(positions + c.offset, self.position)
-        elif c.position == "sincos":
-            x = x + sincos(positions[..., None], c.dim).to(x.dtype)
+        elif c.position != "none":
+            x = add_waves(x, sincos(positions[..., None], c.dim), c.position)
         if self.segment is not None:
             rows = torch.zeros_like(ids) if segments is None else segments
             x = x + nn.functional.embedding(rows, self.segment)

@@ -8,10 +8,11 @@ import torch.nn.functional as F
 from einops import rearrange
 from torch import Tensor, nn
 
+from zoo.adapters.text import POSITIONS
 from zoo.errors import ShapeError, one_of
 from zoo.nn import Part, initialise
 from zoo.nn.init import owned
-from zoo.ops import grid_places, sincos_grid
+from zoo.ops import add_waves, grid_places, sincos_grid
 from zoo.shapes import check
 from zoo.tokens import Grid, Tokens
 
@@ -51,7 +52,7 @@ class Tubes(Part[TubesConfig]):
 
     def __init__(self, config: TubesConfig | None = None, /, **fields: Any):
         c = self.configure(config, fields)
-        one_of("Tubes", "position", c.position, ("learned", "sincos", "none"))
+        one_of("Tubes", "position", c.position, POSITIONS)
         self.dim, self.has_class = c.dim, c.class_token
         self.grid = self.grid_of(c.size)
         self.stem = nn.Conv3d(c.channels, c.dim, c.tube, c.tube)
@@ -82,8 +83,8 @@ class Tubes(Part[TubesConfig]):
             table = self.table(grid)
             x = x + table[-x.shape[1] :]
             prefix = None if prefix is None else prefix + table[:1]
-        elif c.position == "sincos":
-            x = x + self.waves(grid, x)
+        elif c.position != "none":
+            x = add_waves(x, self.waves(grid, x), c.position)
         if prefix is not None:
             x = torch.cat((prefix.to(x.dtype).expand(len(x), -1, -1), x), 1)
         x = F.dropout(x, c.dropout, self.training)

@@ -143,7 +143,9 @@ class Attention(nn.Module):
         if maps is not None:
             maps.append(attention_weights(q, k, mask, bias, scale=scale, softcap=softcap))
         dropout = self.config.dropout if self.training else 0.0
-        x = attend(q, k, v, mask, bias, scale=scale, softcap=softcap, dropout=dropout, path=self.path)
+        x = attend(
+            q, k, v, mask, bias, scale=scale, softcap=softcap, dropout=dropout, path=self.path
+        )
         return self.out(self.inner_norm(rearrange(x, "b h t k -> b t (h k)")))
 
     def project(self, x: Tensor, source: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
@@ -159,7 +161,8 @@ class Attention(nn.Module):
 
 
 def use_path(module: nn.Module, path: str) -> None:
-    """Make every Attention below `module` compute by "fused", "explicit" or "flex" (see `ops.attend`)."""
+    """Make every Attention below `module` compute by "fused", "explicit" or "flex" (see
+    `ops.attend`)."""
     one_of("use_path", "path", path, PATHS)
     for part in module.modules():
         if isinstance(part, Attention):

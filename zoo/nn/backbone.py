@@ -221,7 +221,7 @@ def surroundings(
     if key in known:
         return known[key]
     x, prefix, positions, keep = tokens.x, tokens.prefix, tokens.positions, tokens.keep
-    layout = c.grouping.layout(tokens.grid, prefix, x.device)
+    layout = c.grouping.layout(tokens)
     places = positions
     if layout is not None:
         if positions is not None:

@@ -12,7 +12,7 @@ from torch import Tensor
 from zoo.errors import ShapeError, one_of
 from zoo.nn.config import Choice
 from zoo.ops import Layout, axis_layout, join, split, window_layout
-from zoo.tokens import Grid
+from zoo.tokens import Tokens
 
 PADS = ("mask", "attend", "attend_after")
 
@@ -22,8 +22,9 @@ class Grouping(Choice):
     """Base: `layout(tokens)` once per size, then `split` before and `join` behind each
     attention."""
 
-    def layout(self, grid: Grid | None, prefix: int, device: torch.device) -> Layout | None:
-        """-> the index tables for a grid, or None where tokens stay as they are."""
+    def layout(self, tokens: Tokens) -> Layout | None:
+        """Tokens of (B, P + T, D) -> the index tables of their grid, or None where they stay as
+        they are."""
         return None
 
     def split(self, x: Tensor, layout: Layout, prefix: int) -> Tensor:
@@ -55,16 +56,23 @@ class Windows(Grouping, kind="windows"):
     pad: str = "mask"
     """What happens where windows do not fill the grid: see `ops.window_layout`."""
 
-    def layout(self, grid: Grid | None, prefix: int, device: torch.device) -> Layout:
-        """-> the index tables. ShapeError without a grid, or with prefix tokens."""
+    def layout(self, tokens: Tokens) -> Layout:
+        """Tokens of (B, T, D) -> the index tables. ShapeError without a grid, or with prefix
+        tokens.
+
+        Tokens in a row count as a grid of one axis; windows then start at the first, padding
+        included.
+        """
         one_of("Windows", "pad", self.pad, PADS)
-        if grid is None or prefix:
-            has = f"{prefix} prefix tokens" if prefix else "none: its tokens were dropped or joined"
+        grid = tokens.grid
+        if grid is None and len(self.window) == 1:
+            grid = (1, 1, tokens.x.shape[1])
+        if grid is None or tokens.prefix:
+            has = f"{tokens.prefix} prefix tokens" if tokens.prefix else "no grid"
             raise ShapeError(f"Windows takes tokens of a grid and no others; got {has}")
-        wide = 3 - len(self.window)
-        window = (1,) * wide + self.window
+        window = (1,) * (3 - len(self.window)) + self.window
         moved = [w // 2 if self.shift and g > w else 0 for g, w in zip(grid, window, strict=True)]
-        return window_layout(grid, window, (moved[0], moved[1], moved[2]), self.pad, device)  # type: ignore[arg-type]
+        return window_layout(grid, window, tuple(moved), self.pad, tokens.x.device)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -82,15 +90,16 @@ class Axes(Grouping, kind="axes"):
     prefix: str = "repeat"
     """repeat or skip."""
 
-    def layout(self, grid: Grid | None, prefix: int, device: torch.device) -> Layout:
-        """-> the index tables. ShapeError without a grid."""
+    def layout(self, tokens: Tokens) -> Layout:
+        """Tokens of (B, P + T, D) -> the index tables. ShapeError without a grid."""
         axis = one_of("Axes", "axis", self.axis, ("time", "rows", "columns", "space"))
         one_of("Axes", "prefix", self.prefix, ("repeat", "skip"))
-        if grid is None:
+        if tokens.grid is None:
             raise ShapeError("Axes takes tokens of a grid; got none: its tokens were dropped")
+        t, h, w = tokens.grid
         if axis == "space":
-            return axis_layout((grid[0], 1, grid[1] * grid[2]), 2, device)
-        return axis_layout(grid, ("time", "rows", "columns").index(axis), device)
+            return axis_layout((t, 1, h * w), 2, tokens.x.device)
+        return axis_layout((t, h, w), ("time", "rows", "columns").index(axis), tokens.x.device)
 
     def split(self, x: Tensor, layout: Layout, prefix: int) -> Tensor:
         """(B, P + T, D) -> (B*n, P + N, D), or (B*n, N, D) where the prefix is skipped."""

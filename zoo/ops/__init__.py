@@ -5,6 +5,7 @@ from zoo.ops.cache import cached
 from zoo.ops.experts import grouped_linear
 from zoo.ops.mask import Mask
 from zoo.ops.position import (
+    add_waves,
     alibi_slopes,
     bucket,
     grid_places,
@@ -23,6 +24,7 @@ __all__ = [
     "PATHS",
     "Layout",
     "Mask",
+    "add_waves",
     "alibi_slopes",
     "attend",
     "attention_weights",

@@ -47,6 +47,18 @@ def sincos_grid(
     return sincos(grid_positions(grid, torch.device("cpu")), dim, base).to(device, dtype)
 
 
+def add_waves(x: Tensor, waves: Tensor, kind: str) -> Tensor:
+    """(B, T, D), (..., T, D) sinusoids -> (B, T, D): their sum.
+
+    With kind "sincos_scaled", each row of waves is first brought to the norm of the token that it
+    is added to, so that neither drowns the other whatever the embeddings' scale.
+    """
+    waves = waves.to(x.dtype)
+    if kind == "sincos_scaled":
+        waves = F.normalize(waves, dim=-1) * x.detach().norm(dim=-1, keepdim=True)
+    return x + waves
+
+
 def resize_table(
     table: Tensor,
     source: tuple[int, int],
