@@ -82,10 +82,7 @@ def test_flags_may_stand_anywhere():
     ("words", "sentence"),
     [
         (["trian"], "zoo has no command 'trian'; did you mean 'train'?"),
-        (
-            ["xyz"],
-            "zoo has no command 'xyz'; there are train, evaluate, predict, list, show, copy",
-        ),
+        (["xyz"], "zoo has no command 'xyz'; there are train, evaluate, predict, list, show, copy"),
         (
             ["--vers"],
             "zoo has no option --vers; the sections are data, optim, run, select, hw, model",
@@ -212,12 +209,7 @@ def test_train_passes_flags(house: Path, calls: list[Any], capsys: pytest.Captur
         capsys, "train", "--data.train", "2024", "image_classify/vit",
         "--model.drop_path=1e-1", "--model.head", "null", "--model.note", "a: [",
     )  # fmt: skip
-    flags = {
-        "data.train": "2024",
-        "model.drop_path": 0.1,
-        "model.head": None,
-        "model.note": "a: [",
-    }
+    flags = {"data.train": "2024", "model.drop_path": 0.1, "model.head": None, "model.note": "a: ["}
     assert calls == [("image_classify/vit", flags, None)]
 
 

@@ -250,10 +250,7 @@ def test_locate_names_line_or_flag(house: Path):
             "mean 'light'?",
         ),
         ({"data.flip": "maybe"}, "data.flip takes true or false; got 'maybe' (--data.flip)"),
-        (
-            {"run.epochs": 0},
-            "run.epochs takes a whole number of at least 1; got 0 (--run.epochs)",
-        ),
+        ({"run.epochs": 0}, "run.epochs takes a whole number of at least 1; got 0 (--run.epochs)"),
         (
             {"run.global_batch": 2.5},
             "run.global_batch takes a whole number of at least 1; got 2.5 (--run.global_batch)",
@@ -277,10 +274,7 @@ def test_locate_names_line_or_flag(house: Path):
             "hw.devices takes a whole number of at least 1 or 'auto'; got 'autp' (--hw.devices); "
             "did you mean 'auto'?",
         ),
-        (
-            {"optim.lrr": 1},
-            "there is no key 'optim.lrr' (--optim.lrr); did you mean 'optim.lr'?",
-        ),
+        ({"optim.lrr": 1}, "there is no key 'optim.lrr' (--optim.lrr); did you mean 'optim.lr'?"),
         (
             {"optim.learning_rate": 1},
             "there is no key 'optim.learning_rate' (--optim.learning_rate); did you mean "
@@ -301,10 +295,7 @@ def test_locate_names_line_or_flag(house: Path):
             "there is no key 'xyz' (--xyz); the sections are data, optim, run, select, hw, model",
         ),
         ({"optim": 3}, "optim takes keys of its own, such as optim.lr; got 3 (--optim)"),
-        (
-            {"model": "vit"},
-            "model takes keys of its own, such as model.name; got 'vit' (--model)",
-        ),
+        ({"model": "vit"}, "model takes keys of its own, such as model.name; got 'vit' (--model)"),
     ],
 )
 def test_one_sentence_for_a_bad_flag(house: Path, overrides: dict[str, Any], sentence: str):
@@ -361,11 +352,7 @@ def test_other_names_point_at_keys():
             "mine.yaml:8: 'model.head.pool' and 'model.head.pool.kind' (line 7) exclude each "
             "other, keep one",
         ),
-        (
-            "drop_path: 0.1",
-            "? [a, b]\n  : 3",
-            "mine.yaml:7: a key must be plain text",
-        ),
+        ("drop_path: 0.1", "? [a, b]\n  : 3", "mine.yaml:7: a key must be plain text"),
         (
             "drop_path: 0.1",
             "drop_path: !!python/object/apply:os.getcwd []",

@@ -83,11 +83,7 @@ def test_options_go_flat_where_unique_and_dotted_elsewhere():
             "got width 32 and 5 heads",
         ),
         (MU, {"classes": 0}, "Classify takes at least 1 class; got 0"),
-        (
-            MU,
-            {"size": 30},
-            "Patches takes a picture that patches of 8x8 fill; got 30x30",
-        ),
+        (MU, {"size": 30}, "Patches takes a picture that patches of 8x8 fill; got 30x30"),
     ],
 )
 def test_wrong_options_get_a_sentence(name, options, sentence):

@@ -1,15 +1,13 @@
-"""A tiny random peer -> the production rules -> equal outputs, and back bit for bit."""
+"""ViT in its variants against timm, at other sizes too, and what conversion says when keys do not fit."""
 
+import peers
 import pytest
 import timm
 import torch
-from timm.models.vision_transformer import VisionTransformer
+from peers import distance, noisy
 
 import zoo
 
-TINY = dict(
-    img_size=32, patch_size=8, embed_dim=32, depth=2, num_heads=2, mlp_ratio=2, num_classes=7
-)
 CASES = {
     "plain": ({}, {}),
     "layer scale": ({"init_values": 0.1}, {"layer_scale": 0.1}),
@@ -23,21 +21,10 @@ CASES = {
 }  # fmt: skip
 
 
-def noisy(model):
-    generator = torch.Generator().manual_seed(0)
-    for p in model.parameters():
-        torch.nn.init.normal_(p, std=0.2, generator=generator)
-    return model.eval()
-
-
-def distance(ours, theirs):
-    return float((ours - theirs).norm() / theirs.norm())
-
-
 @pytest.mark.parametrize("case", [name for name, (_, ours) in CASES.items() if ours is not None])
 def test_vit_equals_timm_and_goes_back(case):
     theirs, ours = CASES[case]
-    peer = noisy(VisionTransformer(**{**TINY, **theirs}))
+    peer = noisy(peers.vit(**theirs))
     model = zoo.create("vit_mu_patch8_32", classes=7, **ours).eval()
     zoo.load_state(model, peer.state_dict(), layout="timm")
     channels, size = theirs.get("in_chans", 3), theirs.get("img_size", 32)
@@ -51,11 +38,11 @@ def test_vit_equals_timm_and_goes_back(case):
     back = model.state_for("timm")
     assert back.keys() == peer.state_dict().keys()
     assert all(torch.equal(back[key], tensor) for key, tensor in peer.state_dict().items())
-    noisy(VisionTransformer(**{**TINY, **theirs})).load_state_dict(back)  # the peer takes it
+    noisy(peers.vit(**theirs)).load_state_dict(back)  # the peer takes it
 
 
 def test_vit_at_another_size_equals_timm_at_that_size():
-    peer = noisy(VisionTransformer(**TINY, dynamic_img_size=True))
+    peer = noisy(peers.vit(dynamic_img_size=True))
     model = zoo.create("vit_mu_patch8_32", classes=7).eval()
     zoo.load_state(model, peer.state_dict(), layout="timm")
     for size in ((64, 32), (24, 40), (32, 32)):

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from peers import noisy
 from timm.models.swin_transformer import SwinTransformerBlock
 from torchvision.models.swin_transformer import SwinTransformerBlock as VisionBlock
 from torchvision.models.video.swin_transformer import ShiftedWindowAttention3d
@@ -10,13 +11,6 @@ from zoo.nn import AttentionConfig, Backbone, BlockConfig, Stage, Windows, Windo
 from zoo.tokens import Tokens
 
 D, H = 32, 4
-
-
-def noisy(model):
-    generator = torch.Generator().manual_seed(0)
-    for p in model.parameters():
-        torch.nn.init.normal_(p, std=0.2, generator=generator)
-    return model.eval()
 
 
 def ours(window, shift, pad, state, norm="layer"):

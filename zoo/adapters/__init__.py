@@ -1,11 +1,6 @@
 """From raw tensors to Tokens, one adapter per kind of input."""
 
-from zoo.adapters.audio import (
-    Frames,
-    FramesConfig,
-    SpectrogramPatches,
-    SpectrogramPatchesConfig,
-)
+from zoo.adapters.audio import Frames, FramesConfig, SpectrogramPatches, SpectrogramPatchesConfig
 from zoo.adapters.patch import Patches, PatchesConfig
 from zoo.adapters.text import Subwords, SubwordsConfig
 from zoo.adapters.video import Tubes, TubesConfig

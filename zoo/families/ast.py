@@ -36,11 +36,7 @@ HF = (
 
 
 def build(
-    dim: int,
-    depth: int,
-    heads: int,
-    size: tuple[int, int] = (128, 1024),
-    classes: int = 527,
+    dim: int, depth: int, heads: int, size: tuple[int, int] = (128, 1024), classes: int = 527
 ) -> tuple[SpectrogramPatchesConfig, BackboneConfig, ClassifyConfig]:
     """Columns -> configs; the mean of class and distillation token answers."""
     eps = 1e-12

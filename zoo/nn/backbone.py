@@ -243,11 +243,7 @@ def surroundings(
 
 
 # Plain names that mean more than one option of a backbone, or one of several.
-SHORT = {
-    "dropout": ("block.dropout",),
-    "norm": ("block.norm", "norm"),
-    "eps": ("block.eps", "eps"),
-}
+SHORT = {"dropout": ("block.dropout",), "norm": ("block.norm", "norm"), "eps": ("block.eps", "eps")}
 
 
 def one_stage(*, bias: bool = True, **options: Any) -> BackboneConfig:

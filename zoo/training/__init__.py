@@ -13,17 +13,7 @@ if TYPE_CHECKING:
     from zoo.training.run import Run, RunResult, trainer
     from zoo.training.task import Task
 
-__all__ = [
-    "Config",
-    "Run",
-    "RunResult",
-    "Task",
-    "build",
-    "evaluate",
-    "resolve",
-    "train",
-    "trainer",
-]
+__all__ = ["Config", "Run", "RunResult", "Task", "build", "evaluate", "resolve", "train", "trainer"]
 
 _LATER = {
     "build": "entry",

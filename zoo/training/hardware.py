@@ -76,11 +76,7 @@ def plan(config: Config) -> Plan:
 
 def find_accelerator(wanted: str) -> str:
     """ "auto" -> gpu, mps or cpu, whichever is here first. UserError for one that is not."""
-    here = {
-        "gpu": torch.cuda.is_available(),
-        "mps": torch.backends.mps.is_available(),
-        "cpu": True,
-    }
+    here = {"gpu": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     if wanted == "auto":
         return next(name for name, found in here.items() if found)
     if not here[wanted]:

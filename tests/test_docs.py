@@ -1,0 +1,42 @@
+"""The pages under docs/ are current, and what they show runs."""
+
+import re
+from pathlib import Path
+
+import make_docs
+import pytest
+from peers import CASES
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+@pytest.mark.parametrize("page", ["tour.md", "adding-a-family.md"])
+def test_blocks_run_in_order(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), re.S)
+    assert len(blocks) >= 3
+    session: dict = {"__name__": page}
+    for block in blocks:
+        exec(compile(block, page, "exec"), session)
+
+
+def test_lines_page_is_current():
+    assert (DOCS / "lines.md").read_text() == make_docs.lines()
+
+
+def test_parity_page_has_every_case_within_the_bound():
+    rows = [
+        line for line in (DOCS / "parity.md").read_text().splitlines() if line.startswith("| ")
+    ][1:]
+    cells = {tuple(c.strip() for c in row.strip("|").split("|")[:2]): row for row in rows}
+    assert set(cells) == {(case.name, case.layout) for case in CASES}
+    for row in rows:
+        figures = [float(x) for x in re.findall(r"\d+e-\d+", row)]
+        assert figures and max(figures) <= 1e-5 and row.rstrip().endswith("yes |")
+
+
+def test_model_side_keeps_its_budget():
+    total = int(re.search(r"\*\*together\*\* \| \*\*(\d+)\*\*", make_docs.lines()).group(1))
+    assert total <= 2000
+    families = re.findall(r"^\| `(\w+)` \| (\d+) \|$", make_docs.lines(), re.M)
+    assert families and all(int(n) <= 60 for _, n in families)
