@@ -7,12 +7,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from zoo.adapters.adapter import Adapter, ranks
 from zoo.adapters.patch import Patches, PatchesConfig
-from zoo.adapters.text import POSITIONS
-from zoo.errors import ShapeError, one_of
-from zoo.nn import Part, initialise, make_norm
-from zoo.nn.init import owned
-from zoo.ops import add_waves, sincos
+from zoo.errors import one_of
+from zoo.nn import initialise, make_norm
 from zoo.shapes import check
 from zoo.tokens import Tokens
 
@@ -46,7 +44,7 @@ class FramesConfig:
     """How Linears start."""
 
 
-class Frames(Part[FramesConfig]):
+class Frames(Adapter[FramesConfig]):
     """(B, T, C) frames -> Tokens of (B, P + T', D); T' is T, or T / stride rounded up behind the
     conv stem."""
 
@@ -55,15 +53,12 @@ class Frames(Part[FramesConfig]):
     def __init__(self, config: FramesConfig | None = None, /, **fields: Any):
         c = self.configure(config, fields)
         one_of("Frames", "stem", c.stem, ("linear", "conv"))
-        one_of("Frames", "position", c.position, POSITIONS)
-        self.dim, self.has_class = c.dim, c.class_token
         if c.stem == "linear":
             self.stem = nn.Linear(c.channels, c.dim)
         else:
             self.conv1 = nn.Conv1d(c.channels, c.dim, 3, padding=1)
             self.conv2 = nn.Conv1d(c.dim, c.dim, 3, stride=c.stride, padding=1)
-        self.prefix = owned((1, c.dim)) if c.class_token else None
-        self.position = owned((c.length, c.dim)) if c.position == "learned" else None
+        self.own(c, int(c.class_token), c.length)
         self.norm = make_norm(c.norm, c.dim, c.eps)
         initialise(self, c.init)
 
@@ -86,27 +81,11 @@ class Frames(Part[FramesConfig]):
             x = x if keep is None else torch.where(keep[:, None], x, 0)
             x = F.gelu(self.conv2(x)).transpose(1, 2)
             keep = None if keep is None else keep[:, :: c.stride]
-        count = x.shape[1]
-        positions = torch.arange(count, device=x.device)[None]
-        if keep is not None:
-            positions = (keep.long().cumsum(1) - 1).clamp(min=0)
-        if self.position is not None:
-            if count > c.length:
-                raise ShapeError(
-                    f"Frames takes {c.length} tokens at most, the rows of its position table; "
-                    f"got {count}"
-                )
-            x = x + F.embedding(positions, self.position)
-        elif c.position != "none":
-            x = add_waves(x, sincos(positions[..., None], c.dim), c.position)
-        x = self.norm(x)
-        if self.prefix is not None:
-            x = torch.cat((self.prefix.to(x.dtype).expand(len(x), -1, -1), x), 1)
-            keep = None if keep is None else F.pad(keep, (1, 0), value=True)
-            positions = F.pad(positions, (1, 0))
-        x = F.dropout(x, c.dropout, self.training)
-        x = x if keep is None else torch.where(keep[..., None], x, 0)
-        return Tokens(x, keep, positions[..., None], prefix=int(c.class_token))
+        return self.in_order(x, ranks(x, keep), keep)
+
+    def finish(self, x: Tensor) -> Tensor:
+        """(B, T, D) -> (B, T, D)."""
+        return self.norm(x)
 
 
 @dataclass(frozen=True)

@@ -4,15 +4,12 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from einops import rearrange
 from torch import Tensor, nn
 
-from zoo.adapters.text import POSITIONS
+from zoo.adapters.adapter import Adapter
 from zoo.errors import OptionError, ShapeError, one_of
-from zoo.nn import Part, initialise
-from zoo.nn.init import owned
-from zoo.ops import add_waves, grid_places, resize_table, sincos_grid
+from zoo.nn import initialise
 from zoo.shapes import check, pair
 from zoo.tokens import Tokens
 
@@ -57,7 +54,7 @@ class PatchesConfig:
     """How Linears start: normal or xavier."""
 
 
-class Patches(Part[PatchesConfig]):
+class Patches(Adapter[PatchesConfig]):
     """(B, C, height, width) pixels -> Tokens of (B, P + h*w, D), rows of patches from top to
     bottom.
 
@@ -68,25 +65,16 @@ class Patches(Part[PatchesConfig]):
 
     def __init__(self, config: PatchesConfig | None = None, /, **fields: Any):
         c = self.configure(config, fields)
-        self.dim, self.has_class = c.dim, c.class_token
         self.patch, self.stride = pair(c.patch), pair(c.stride or c.patch)
         self.grid = self.grid_of(*pair(c.size))
-        one_of("Patches", "position", c.position, POSITIONS)
         one_of("Patches", "stem", c.stem, STEMS)
-        if c.position.startswith("sincos") and c.dim % 4:
-            raise OptionError(
-                f"Patches with sincos positions takes a dim that 4 divides; got {c.dim}", "dim"
-            )
-
         cut = nn.Conv2d(c.channels, c.dim, self.patch, self.stride, bias=c.bias)
         if c.stem == "random":
             nn.init.normal_(cut.weight, std=(c.channels * math.prod(self.patch)) ** -0.5)
             cut.requires_grad_(False)
         self.stem = conv_stem(c, self.patch) if c.stem == "conv" else cut
         prefix = int(c.class_token) + c.registers
-        self.prefix = owned((prefix, c.dim)) if prefix else None
-        rows = self.grid[0] * self.grid[1] + prefix * c.position_prefix
-        self.position = owned((rows, c.dim)) if c.position == "learned" else None
+        self.own(c, prefix, math.prod(self.grid) + prefix * c.position_prefix)
         initialise(self, c.init)
 
     def grid_of(self, height: int, width: int) -> tuple[int, int]:
@@ -109,24 +97,7 @@ class Patches(Part[PatchesConfig]):
         check("Patches", pixels, "batch channels height width", channels=self.config.channels)
         grid = self.grid_of(*pixels.shape[-2:])
         x = rearrange(self.stem(pixels), "b d h w -> b (h w) d")
-        prefix, table = self.prefix, self.table(grid, x)
-        if table is not None:
-            x = add_waves(x, table[-x.shape[1] :], self.config.position)
-        if prefix is not None:
-            if table is not None and len(table) > x.shape[1]:  # it has rows for the prefix
-                prefix = prefix + table[: len(prefix)]
-            x = torch.cat((prefix.to(x.dtype).expand(len(x), -1, -1), x), 1)
-        x = nn.functional.dropout(x, self.config.dropout, self.training)
-        count = 0 if prefix is None else len(prefix)
-        return Tokens(x, None, grid_places(grid, count, x.device), (1, *grid), count)
-
-    def table(self, grid: tuple[int, int], like: Tensor) -> Tensor | None:
-        """-> (P + h*w, D) or (h*w, D): what is added to the tokens of this grid, or None."""
-        if self.position is not None:
-            return resize_table(self.position, self.grid, grid)
-        if self.config.position != "none":
-            return sincos_grid(grid, self.dim, self.config.base, like.dtype, like.device)
-        return None
+        return self.on_grid(x, grid)
 
 
 def conv_stem(c: PatchesConfig, patch: tuple[int, int]) -> nn.Sequential:

@@ -5,7 +5,7 @@ from zoo.ops.cache import cached
 from zoo.ops.experts import grouped_linear
 from zoo.ops.mask import Mask
 from zoo.ops.position import (
-    add_waves,
+    add_positions,
     alibi_slopes,
     bucket,
     grid_places,
@@ -24,7 +24,7 @@ __all__ = [
     "PATHS",
     "Layout",
     "Mask",
-    "add_waves",
+    "add_positions",
     "alibi_slopes",
     "attend",
     "attention_weights",

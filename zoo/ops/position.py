@@ -8,7 +8,6 @@ import math
 
 import torch
 import torch.nn.functional as F
-from einops import rearrange
 from torch import Tensor
 
 from zoo.ops.cache import cached
@@ -31,12 +30,14 @@ def sincos(positions: Tensor, dim: int, base: float = 10000.0) -> Tensor:
     """(..., A) -> (..., D) fp32: of D's A equal parts, each turns with one axis: sines, then
     cosines.
 
-    `dim` is a multiple of 2 A. (One axis: Vaswani et al. 2017; two: MoCo v3, Chen et al. 2021)
+    Channels that 2 A does not fill stay zero. (One axis: Vaswani et al. 2017; two: MoCo v3, Chen et
+    al. 2021)
     """
     half = dim // (2 * positions.shape[-1])
     rate = base ** (-torch.arange(half, dtype=torch.float64, device=positions.device) / half)
     angles = positions[..., None].double() * rate  # (..., A, half)
-    return torch.cat((angles.sin(), angles.cos()), -1).flatten(-2).float()
+    waves = torch.cat((angles.sin(), angles.cos()), -1).flatten(-2).float()
+    return F.pad(waves, (0, dim - waves.shape[-1]))
 
 
 @cached
@@ -47,38 +48,33 @@ def sincos_grid(
     return sincos(grid_positions(grid, torch.device("cpu")), dim, base).to(device, dtype)
 
 
-def add_waves(x: Tensor, waves: Tensor, kind: str) -> Tensor:
-    """(B, T, D), (..., T, D) sinusoids -> (B, T, D): their sum.
+def add_positions(x: Tensor, table: Tensor, kind: str) -> Tensor:
+    """(B, T, D), (..., T, D) -> (B, T, D): their sum.
 
-    With kind "sincos_scaled", each row of waves is first brought to the norm of the token that it
-    is added to, so that neither drowns the other whatever the embeddings' scale.
+    With kind "sincos_scaled", each row is first brought to the norm of the token that it is added
+    to, so that neither drowns the other whatever the embeddings' scale.
     """
-    waves = waves.to(x.dtype)
+    table = table.to(x.dtype)
     if kind == "sincos_scaled":
-        waves = F.normalize(waves, dim=-1) * x.detach().norm(dim=-1, keepdim=True)
-    return x + waves
+        table = F.normalize(table, dim=-1) * x.detach().norm(dim=-1, keepdim=True)
+    return x + table
 
 
-def resize_table(
-    table: Tensor,
-    source: tuple[int, int],
-    target: tuple[int, int],
-    mode: str = "bicubic",
-    antialias: bool = True,
-) -> Tensor:
-    """(P + h*w, D) -> (P + h'*w', D). A learned table on another grid; its P prefix rows stay.
+def resize_table(table: Tensor, source: tuple[int, ...], target: tuple[int, ...]) -> Tensor:
+    """(P + T, D) on a grid -> (P + T', D) on another; the P prefix rows stay as they are.
 
-    Grids are compared, not token counts, and the native grid comes back untouched. Computed in
-    fp32.
+    Grids are compared, not token counts, and the native grid comes back untouched. Two axes:
+    bicubic, antialiased, as timm does; three: trilinear. Computed in fp32.
     """
     if source == target:
         return table
-    prefix, rows = table.split((len(table) - source[0] * source[1], source[0] * source[1]))
-    picture = rearrange(rows.float(), "(h w) d -> 1 d h w", h=source[0])
-    picture = F.interpolate(
-        picture, size=target, mode=mode, antialias=antialias, align_corners=False
-    )
-    return torch.cat((prefix, rearrange(picture, "1 d h w -> (h w) d").to(table.dtype)))
+    prefix, rows = table.split((len(table) - math.prod(source), math.prod(source)))
+    picture = rows.float().T.unflatten(1, source)[None]  # (1, D, *source)
+    if len(source) == 2:
+        picture = F.interpolate(picture, size=target, mode="bicubic", antialias=True)
+    else:
+        picture = F.interpolate(picture, size=target, mode="trilinear")
+    return torch.cat((prefix, picture[0].flatten(1).T.to(table.dtype)))
 
 
 def rope_table(positions: Tensor, widths: tuple[int, ...], base: float = 10000.0) -> Tensor:
