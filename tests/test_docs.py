@@ -31,7 +31,7 @@ def test_parity_page_has_every_case_within_the_bound():
     cells = {tuple(c.strip() for c in row.strip("|").split("|")[:2]): row for row in rows}
     assert set(cells) == {(case.name, case.layout) for case in CASES}
     for row in rows:
-        figures = [float(x) for x in re.findall(r"\d+e-\d+", row)]
+        figures = [float(x) for x in re.findall(r"\d+e[+-]\d+", row)]
         assert figures and max(figures) <= 1e-5 and row.rstrip().endswith("yes |")
 
 

@@ -185,6 +185,7 @@ def test_a_failed_save_leaves_what_was_there(tmp_path, monkeypatch):
 def broken(folder, how):
     weights, config = folder / "model.safetensors", folder / "config.json"
     state = load_file(weights)
+    kept = {"pair": json.loads(config.read_text())["pair"]}
     if how == "cut off":
         weights.write_bytes(weights.read_bytes()[:-100])
     elif how == "no weights":
@@ -198,11 +199,13 @@ def broken(folder, how):
     elif how == "another option":
         config.write_text(config.read_text().replace('"stem"', '"stam"'))
     elif how == "tensor missing":
-        save_file({k: t for k, t in state.items() if "blocks.1" not in k}, weights)
+        save_file({k: t for k, t in state.items() if "blocks.1" not in k}, weights, kept)
     elif how == "tensor unknown":
-        save_file({**state, "surprise": torch.zeros(1)}, weights)
+        save_file({**state, "surprise": torch.zeros(1)}, weights, kept)
+    elif how == "two saves":
+        save_file(state, weights, {"pair": "0"})
     elif how == "another shape":
-        save_file({**state, "head.out.bias": torch.zeros(9)}, weights)
+        save_file({**state, "head.out.bias": torch.zeros(9)}, weights, kept)
 
 
 @pytest.mark.parametrize(
@@ -212,10 +215,11 @@ def broken(folder, how):
         ("no weights", "has no model.safetensors"),
         ("no JSON", "is not readable JSON"),
         ("another program's", "in format 1"),
-        ("another kind", "or Tubes; got 'Pieces'"),
+        ("another kind", "takes the adapter .*Patches.*; got 'Pieces'"),
         ("another option", "no option 'stam'; did you mean 'stem'"),
         ("tensor missing", "12 tensors that do not fit"),
         ("tensor unknown", "surprise: unknown"),
+        ("two saves", "the two are of different saves"),
         ("another shape", r"head.out.bias: shape \(9,\), the model's head.out.bias is \(2,\)"),
     ],
 )

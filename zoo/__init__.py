@@ -10,21 +10,3 @@ from zoo.registry import create, list_models, load
 from zoo.tokens import Tokens
 
 __version__ = version("omnizoo")
-
-__all__ = [
-    "Backbone",
-    "Model",
-    "OptionError",
-    "Record",
-    "ShapeError",
-    "Stage",
-    "Tokens",
-    "UserError",
-    "adapters",
-    "create",
-    "heads",
-    "list_models",
-    "load",
-    "load_state",
-    "nn",
-]

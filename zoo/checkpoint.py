@@ -1,5 +1,6 @@
 """Models as files: safetensors and JSON, never pickle, never half a folder."""
 
+import hashlib
 import json
 import os
 import shutil
@@ -8,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import safetensors
 import safetensors.torch
 from safetensors import SafetensorError
 from torch import Tensor
@@ -20,21 +22,22 @@ CONFIG, WEIGHTS, FORMAT = "config.json", "model.safetensors", 1
 def write_folder(
     folder: str | Path, config: Mapping[str, Any], state: Mapping[str, Tensor]
 ) -> Path:
-    """Write CONFIG and WEIGHTS so that the folder holds either both new files or what it held
-    before.
+    """Write CONFIG and WEIGHTS, whole, or leave the folder as it was.
 
-    UserError where it cannot be written; other files of an existing folder stay.
+    Interrupted between the two files of an existing folder, it is refused by `read_folder`, never
+    half read. UserError where it cannot be written; other files of an existing folder stay.
     """
-    folder = Path(folder)
+    folder, scratch = Path(folder), None
     tensors = {key: tensor.detach().contiguous().cpu() for key, tensor in state.items()}
-    scratch = None
+    plain = json.dumps(config, sort_keys=True)
+    pair = hashlib.sha256(plain.encode()).hexdigest()[:16]  # which config goes with which weights
+    text = json.dumps({"zoo": FORMAT, "pair": pair, **config}, indent=1, ensure_ascii=False)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-        (scratch / CONFIG).write_text(
-            json.dumps({"zoo": FORMAT, **config}, indent=1, ensure_ascii=False) + "\n", "utf-8"
-        )
-        safetensors.torch.save_file(tensors, scratch / WEIGHTS, {"format": "pt"})
+        (scratch / CONFIG).write_text(text + "\n", "utf-8")
+        metadata = {"format": "pt", "pair": pair}
+        safetensors.torch.save_file(tensors, scratch / WEIGHTS, metadata)
         if folder.exists():
             for name in (WEIGHTS, CONFIG):
                 os.replace(scratch / name, folder / name)
@@ -43,9 +46,8 @@ def write_folder(
             os.rename(scratch, folder)
     except (OSError, SafetensorError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise UserError(
-            f"save takes a folder it can write to; {folder} cannot be written: {reason}"
-        ) from error
+        wants = "save takes a folder it can write to"
+        raise UserError(f"{wants}; {folder} cannot be written: {reason}") from error
     finally:
         if scratch is not None:
             shutil.rmtree(scratch, ignore_errors=True)
@@ -63,9 +65,8 @@ def read_folder(folder: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         raise UserError(f"{takes}; {folder} is a file")
     missing = [name for name in (CONFIG, WEIGHTS) if not (folder / name).is_file()]
     if missing:
-        hint = (
-            f": did you mean {folder / 'model'}?" if (folder / "model" / CONFIG).is_file() else ""
-        )
+        inside = folder / "model"
+        hint = f": did you mean {inside}?" if (inside / CONFIG).is_file() else ""
         raise UserError(f"{takes}; {folder} has no {' and no '.join(missing)}{hint}")
     try:
         config = json.loads((folder / CONFIG).read_text("utf-8"))
@@ -73,12 +74,15 @@ def read_folder(folder: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         raise UserError(f"{takes}; {folder / CONFIG} is not readable JSON: {error}") from error
     version = config.get("zoo") if isinstance(config, dict) else None
     if version != FORMAT:
-        raise UserError(
-            f"{takes} in format {FORMAT}; {folder / CONFIG} says {version!r}: not written by it"
-        )
+        got = f"{folder / CONFIG} says {version!r}: not written by it"
+        raise UserError(f"{takes} in format {FORMAT}; {got}")
     try:
-        return config, safetensors.torch.load_file(folder / WEIGHTS)
+        with safetensors.safe_open(folder / WEIGHTS, "pt") as file:
+            pair = (file.metadata() or {}).get("pair")
+            state = {key: file.get_tensor(key) for key in file.keys()}  # not a dict
     except (OSError, SafetensorError) as error:
-        raise UserError(
-            f"{takes}; {folder / WEIGHTS} is not a whole safetensors file: {error}"
-        ) from error
+        got = f"{folder / WEIGHTS} is not a whole safetensors file: {error}"
+        raise UserError(f"{takes}; {got}") from error
+    if pair != config.get("pair"):
+        raise UserError(f"{takes}; in {folder} the two are of different saves: save it again")
+    return config, state

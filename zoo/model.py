@@ -1,6 +1,6 @@
 """A model: an adapter, the backbone, a head."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -44,16 +44,13 @@ class Model(nn.Module):
         self, adapter: Part, backbone: Part, head: Part | None = None, record: Record | None = None
     ):
         super().__init__()
-        widths = {"adapter": adapter.dim, "backbone": backbone.dim_in}
+        joints = [("adapter", adapter.dim, "backbone", backbone.dim_in)]
         if head is not None:
-            widths |= {"backbone's end": backbone.dim, "head": head.dim}
-        for (one, a), (other, b) in zip(
-            list(widths.items())[::2], list(widths.items())[1::2], strict=True
-        ):
+            joints.append(("backbone", backbone.dim, "head", head.dim))
+        for one, a, other, b in joints:
             if a != b:
-                raise OptionError(
-                    f"Model takes parts of one width; got {one} {a} and {other} {b}", "dim"
-                )
+                got = f"{one} {a} and {other} {b}"
+                raise OptionError(f"Model takes parts of one width; got {got}", "dim")
         if getattr(head, "reads_class", False) and not getattr(adapter, "has_class", True):
             raise OptionError(
                 "Model takes a head that reads the class token where the adapter makes one; "
@@ -95,31 +92,20 @@ class Model(nn.Module):
         prepare, labels = self.record.preprocess, self.record.labels
         if self.head is None or prepare is None:
             lacks = "no head" if self.head is None else "no preprocessing in its record"
-            raise UserError(
-                f"predict takes a model with a head and preprocessing; this one has {lacks}"
-            )
-        sources = (
-            list(source)
-            if isinstance(source, Sequence) and not isinstance(source, (str, bytes))
-            else [source]
-        )
-        was_training, place = self.training, next(self.parameters())
+            wants = "predict takes a model with a head and preprocessing"
+            raise UserError(f"{wants}; this one has {lacks}")
+        many = isinstance(source, (list, tuple))
+        sources, rows, was_training = source if many else [source], [], self.training
+        place = next(self.parameters())
         self.eval()
         try:
-            rows = []
             for start in range(0, len(sources), batch):
                 pixels = torch.stack([prepare(s) for s in sources[start : start + batch]])
-                rows += (
-                    self(pixels.to(place.device, place.dtype)).float().softmax(-1).cpu().tolist()
-                )
+                rows += self(pixels.to(place.device, place.dtype)).float().softmax(-1).tolist()
         finally:
             self.train(was_training)
         answers = [_named(s, row, labels) for s, row in zip(sources, rows, strict=True)]
-        return (
-            answers
-            if isinstance(source, Sequence) and not isinstance(source, (str, bytes))
-            else answers[0]
-        )
+        return answers if many else answers[0]
 
     def save(self, folder: str | Path) -> Path:
         """Write the model as a folder of safetensors and JSON that `zoo.load` takes; returns its
@@ -127,18 +113,11 @@ class Model(nn.Module):
         parts = {"adapter": self.adapter, "backbone": self.backbone, "head": self.head}
         config = {name: None if part is None else plain(part) for name, part in parts.items()}
         r = self.record
-        record = {
-            "family": r.family,
-            "name": r.name,
-            "labels": None if r.labels is None else list(r.labels),
-            "preprocess": None if r.preprocess is None else r.preprocess.to_dict(),
-        }
-        carried = {
-            f"{CARRIED}{layout}.{key}": tensor
-            for layout, tensors in r.carried.items()
-            for key, tensor in tensors.items()
-        }
-        state = {**self.state_dict(), **carried}
+        record = {"family": r.family, "name": r.name, "labels": r.labels and list(r.labels)}
+        record["preprocess"] = r.preprocess and r.preprocess.to_dict()
+        state = self.state_dict()
+        for layout, tensors in r.carried.items():
+            state |= {f"{CARRIED}{layout}.{key}": tensor for key, tensor in tensors.items()}
         return checkpoint.write_folder(folder, {**config, "record": record}, state)
 
     def state_for(self, layout: str) -> dict[str, Tensor]:
@@ -152,11 +131,9 @@ class Model(nn.Module):
         rules = self.record.rules
         if layout not in rules:
             takes = ", ".join(rules) or "none, since it belongs to no family"
-            hint = suggest(layout, rules)
-            raise OptionError(
-                f"{self.record.name or 'This model'} has the layouts {takes}; got {layout!r}{hint}",
-                "layout",
-            )
+            got = f"{layout!r}{suggest(layout, rules)}"
+            name = self.record.name or "This model"
+            raise OptionError(f"{name} has the layouts {takes}; got {got}", "layout")
         return rules[layout]
 
 

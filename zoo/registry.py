@@ -21,15 +21,13 @@ from zoo.nn.config import from_plain, match, paths, put
 from zoo.shapes import pair
 
 PARTS: dict[str, dict[str, type[Part]]] = {
-    section: {kind.__name__: kind for kind in kinds}
-    for section, kinds in {
-        "adapter": tuple(
-            getattr(adapters, n) for n in adapters.__all__ if not n.endswith("Config")
-        ),
-        "backbone": (Backbone,),
-        "head": (heads.Classify,),
-    }.items()
+    "adapter": {},
+    "backbone": {"Backbone": Backbone},
+    "head": {},
 }
+for section, package in (("adapter", adapters), ("head", heads)):
+    kinds = [k for k in vars(package).values() if isinstance(k, type) and issubclass(k, Part)]
+    PARTS[section] = {kind.__name__: kind for kind in kinds}
 
 
 def list_models(pattern: str = "*") -> list[str]:
@@ -73,19 +71,17 @@ def load(folder: str | Path, classes: int | Sequence[str] | None = None) -> Mode
     where = Path(folder) / checkpoint.CONFIG
     configs = {section: read_config(section, saved.get(section), where) for section in PARTS}
     facts = saved.get("record") or {}
+    labels, prepare, name = facts.get("labels"), facts.get("preprocess"), facts.get("family")
     record = Record(
-        family=facts.get("family"),
-        name=facts.get("name"),
-        labels=None if facts.get("labels") is None else tuple(facts["labels"]),
-        preprocess=None
-        if facts.get("preprocess") is None
-        else Preprocess.from_dict(facts["preprocess"]),
-        rules=next((family.rules for family in FAMILIES if family.name == facts.get("family")), {}),
+        name,
+        facts.get("name"),
+        labels and tuple(labels),
+        prepare and Preprocess.from_dict(prepare),
+        next((family.rules for family in FAMILIES if family.name == name), {}),
     )
     with torch.device("meta"):
-        model = Model(
-            **{s: build_part(c) for s, c in configs.items() if c is not None}, record=record
-        )
+        parts = {section: build_part(c) for section, c in configs.items() if c is not None}
+        model = Model(**parts, record=record)
     carried: dict[str, dict[str, torch.Tensor]] = {}
     for key in [key for key in state if key.startswith(CARRIED)]:
         layout, _, name = key.removeprefix(CARRIED).partition(".")
@@ -153,9 +149,6 @@ def preprocess_for(family: Family, adapter: Any) -> Preprocess | None:
     facts = dict(family.preprocess)
     for name in ("mean", "std"):
         values = facts[name]
-        facts[name] = (
-            values
-            if adapter.channels == len(values)
-            else (sum(values) / len(values),) * adapter.channels
-        )
+        if adapter.channels != len(values):
+            facts[name] = (sum(values) / len(values),) * adapter.channels
     return Preprocess(size=pair(adapter.size), channels=adapter.channels, **facts)

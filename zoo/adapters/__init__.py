@@ -5,18 +5,3 @@ from zoo.adapters.patch import Patches, PatchesConfig
 from zoo.adapters.text import Subwords, SubwordsConfig
 from zoo.adapters.video import Tubes, TubesConfig
 from zoo.adapters.window import SwinPatches, SwinPatchesConfig
-
-__all__ = [
-    "Frames",
-    "FramesConfig",
-    "Patches",
-    "PatchesConfig",
-    "SpectrogramPatches",
-    "SpectrogramPatchesConfig",
-    "Subwords",
-    "SubwordsConfig",
-    "SwinPatches",
-    "SwinPatchesConfig",
-    "Tubes",
-    "TubesConfig",
-]

@@ -9,5 +9,3 @@ from zoo.families.swin import SWIN
 from zoo.families.vit import VIT
 
 FAMILIES: tuple[Family, ...] = (VIT, SWIN, BERT, GPT, LLAMA, AST)
-
-__all__ = ["FAMILIES", "Family"]

@@ -10,34 +10,3 @@ from zoo.nn.mlp import Experts, Mlp, MlpConfig
 from zoo.nn.norm import make_norm
 from zoo.nn.part import Part
 from zoo.nn.position import Alibi, Buckets, Continuous, Position, Rope, WindowTable
-
-__all__ = [
-    "Alibi",
-    "Around",
-    "Attention",
-    "AttentionConfig",
-    "Axes",
-    "Backbone",
-    "BackboneConfig",
-    "Block",
-    "BlockConfig",
-    "Buckets",
-    "Continuous",
-    "Everything",
-    "Experts",
-    "Grouping",
-    "Merge",
-    "MergeConfig",
-    "Mlp",
-    "MlpConfig",
-    "Part",
-    "Position",
-    "Rope",
-    "Stage",
-    "WindowTable",
-    "Windows",
-    "initialise",
-    "make_norm",
-    "owned",
-    "use_path",
-]

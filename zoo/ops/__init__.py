@@ -19,29 +19,3 @@ from zoo.ops.position import (
 )
 from zoo.ops.regular import drop_path
 from zoo.ops.window import Layout, axis_layout, join, split, window_layout
-
-__all__ = [
-    "PATHS",
-    "Layout",
-    "Mask",
-    "add_positions",
-    "alibi_slopes",
-    "attend",
-    "attention_weights",
-    "axis_layout",
-    "bucket",
-    "cached",
-    "drop_path",
-    "grid_places",
-    "grid_positions",
-    "grouped_linear",
-    "join",
-    "relative_index",
-    "resize_table",
-    "rope_table",
-    "rotate",
-    "sincos",
-    "sincos_grid",
-    "split",
-    "window_layout",
-]
