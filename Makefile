@@ -7,7 +7,9 @@ INSTALLED := .venv/.installed
 
 demo: $(INSTALLED)
 	$(BIN)/python -m zoo.data.digits digits
-	$(BIN)/zoo train image_classify/vit_tiny_scratch --data.train digits/train --data.test digits/test --run.dir runs/demo
+	rm -rf runs/demo
+	$(BIN)/zoo train image_classify/vit_tiny_scratch --data.train digits/train --data.test digits/test \
+	  --data.flip false --model.name vit_tiny_patch8_32 --model.depth 6 --run.dir runs/demo
 	$(BIN)/zoo predict runs/demo $$(for n in 0 1 2 3 4; do ls digits/test/$$n/*.png | head -n 1; done)
 
 test: lint

@@ -485,13 +485,14 @@ def test_patience_ends_training_early(options):
     assert figures["epochs"] == 3 and figures["weights"] == "epoch 1"
 
 
-def test_ctrl_c_leaves_a_checkpoint_a_model_and_130(options, capfd, monkeypatch, pictures):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_leaves_a_checkpoint_a_model_and_130(options, capfd, monkeypatch, pictures, number):
     before = signal.getsignal(signal.SIGINT)
     step = training.Task.training_step
 
     def interrupted(task, batch, index):
         if task.global_step == 3:  # the first of the second epoch
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(number)
         return step(task, batch, index)
 
     monkeypatch.setattr(training.Task, "training_step", interrupted)

@@ -48,7 +48,7 @@ class Interrupted(BaseException):
 class Interrupt(Callback):
     """Ctrl-C ends training after the step in hand, on all ranks, with a checkpoint; twice, at once.
 
-    In DDP it is enough that one process gets the signal.
+    SIGTERM does as Ctrl-C does once. In DDP it is enough that one process gets the signal.
     """
 
     def __init__(self, checkpoint: Path):
@@ -85,7 +85,8 @@ class Interrupt(Callback):
         log.info("stopping after this step; Ctrl-C once more stops at once")
 
     def _stop_if_asked(self, trainer: Trainer) -> None:
-        if trainer.strategy.reduce_boolean_decision(self.asked, all=False):
+        asked = self.asked or trainer.received_sigterm  # a scheduler's way of saying Ctrl-C
+        if trainer.strategy.reduce_boolean_decision(asked, all=False):
             trainer.save_checkpoint(self.checkpoint)
             raise Interrupted
 

@@ -117,11 +117,11 @@ def make_trainer(
     config: Config, plan: Plan, callbacks: Sequence[Callback] = (), loggers: Sequence[Logger] = ()
 ) -> lightning.Trainer:
     """A Trainer on the hardware of the plan; plain DDP over several devices."""
-    several: Any = DDPStrategy(**{SYNC_BUFFERS: False})  # a rank may have fewer batches to evaluate
+    no_sync: dict[str, Any] = {SYNC_BUFFERS: False}  # a rank may have fewer batches to evaluate
     return lightning.Trainer(
         accelerator=plan.accelerator,
         devices=plan.devices,
-        strategy=several if plan.devices > 1 else "auto",
+        strategy=DDPStrategy(**no_sync) if plan.devices > 1 else "auto",
         precision=LIGHTNING_NAMES[plan.precision],  # type: ignore[arg-type]
         max_epochs=config.run.epochs,
         accumulate_grad_batches=plan.accumulate,

@@ -142,9 +142,10 @@ class Run:
         source = self.take_weights()
         best = self.progress.best()
         self.write_result({} if best is None else {"val": best["metrics"]}, source, True)
+        last = self.checkpoint(LAST)
         log.info(
             f"interrupted after step {self.progress.step}; the model so far is "
-            f"{self.folder / 'model'}, the last checkpoint {self.checkpoint(LAST)}"
+            f"{self.folder / 'model'}" + (f", the last checkpoint {last}" if last.exists() else "")
         )
         sys.exit(130)
 
