@@ -55,7 +55,7 @@ def tensor_functions():
                     yield pytest.param(node, id=f"{path.stem}.{node.name}")
 
 
-@pytest.mark.parametrize("node", tensor_functions())
+@pytest.mark.parametrize("node", list(tensor_functions()))
 def test_every_tensor_function_opens_with_its_arrow(node):
     lines = (ast.get_docstring(node) or "").splitlines()
     assert lines and "->" in "".join(lines[:2]), f"{node.name} says no shapes"

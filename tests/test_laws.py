@@ -126,6 +126,7 @@ def test_inspected_equals_not_inspected(name):
 @pytest.mark.parametrize("name", MU)
 def test_explicit_equals_fused_with_gradients(name):
     fused = model_of(name)
+    use_path(fused, "fused")
     explicit = copy.deepcopy(fused)
     use_path(explicit, "explicit")
     inputs = batch_of(name)

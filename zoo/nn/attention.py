@@ -87,7 +87,7 @@ class Attention(nn.Module):
                 "heads",
             )
         self.heads, self.groups, self.config = heads, groups, c
-        self.path = "fused"  # or "explicit" or "flex": how attend computes it, see `use_path`
+        self.path = "auto"  # how attend computes it, see `use_path`
         self.width = width = c.width or dim // heads
         parts = (heads * width, groups * width, groups * width)
         one_of("Attention", "bias", c.bias, BIASES)
@@ -161,8 +161,7 @@ class Attention(nn.Module):
 
 
 def use_path(module: nn.Module, path: str) -> None:
-    """Make every Attention below `module` compute by "fused", "explicit" or "flex" (see
-    `ops.attend`)."""
+    """Make every Attention below `module` compute by one of `ops.PATHS` (see `ops.attend`)."""
     one_of("use_path", "path", path, PATHS)
     for part in module.modules():
         if isinstance(part, Attention):

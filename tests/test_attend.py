@@ -1,0 +1,105 @@
+"""Masks drawn and computed, and the paths of `ops.attend` against each other."""
+
+import itertools
+
+import pytest
+import torch
+
+from zoo.ops import Mask, attend, attention_weights
+from zoo.ops.attend import explicit_wins
+
+KEEP = torch.tensor([[1, 1, 1, 1, 1, 1], [0, 0, 1, 1, 1, 1]]).bool()
+SAMPLE = torch.tensor([[0, 0, 0, 1, 1, 1]] * 2)
+MASKS = {
+    "nothing": None,
+    "causal": Mask(causal=True),
+    "padding": Mask(keep=KEEP),
+    "left padding, causal, band": Mask(keep=KEEP, causal=True, left=2),
+    "packed": Mask(sample=SAMPLE),
+    "packed, causal": Mask(sample=SAMPLE, causal=True),
+    "band": Mask(left=1, right=1),
+    "pairs": Mask(pairs=torch.rand(6, 6, generator=torch.Generator().manual_seed(0)) < 0.5),
+    "no key at all": Mask(keep=KEEP & False),
+}
+BIAS = torch.randn(1, 4, 6, 6, generator=torch.Generator().manual_seed(1))
+
+
+def qkv(dtype=torch.float32):
+    generator = torch.Generator().manual_seed(2)
+    shapes = ((2, 4, 6, 8), (2, 2, 6, 8), (2, 2, 6, 8))
+    return [torch.randn(s, generator=generator).to(dtype).requires_grad_() for s in shapes]
+
+
+def draw(mask, n=6):
+    dense = mask.dense(n, n, torch.device("cpu")).reshape(-1, n, n)[0]
+    return ["".join("1" if x else "." for x in row) for row in dense]
+
+
+def test_the_drawing_in_the_docstring_is_what_is_computed():
+    mask = Mask(keep=torch.tensor([[False] + [True] * 5]), causal=True, left=2)
+    lines = [line.strip().replace(" ", "") for line in (Mask.__doc__ or "").splitlines()]
+    drawn = [line for line in lines if len(line) == 6 and set(line) <= {".", "1"}]
+    assert draw(mask) == drawn
+
+
+def test_queries_behind_a_cache_are_the_last_keys():
+    full = Mask(causal=True, left=2).dense(6, 6, torch.device("cpu"))
+    tail = Mask(causal=True, left=2).dense(2, 6, torch.device("cpu"))
+    assert torch.equal(tail, full[-2:])
+
+
+@pytest.mark.parametrize(("mask", "bias"), itertools.product(MASKS, (None, BIAS)))
+def test_explicit_equals_fused_with_gradients(mask, bias):
+    grads = []
+    for path in ("fused", "explicit"):
+        q, k, v = qkv()
+        out = attend(q, k, v, MASKS[mask], bias, path=path)
+        assert out.isfinite().all()
+        out.square().sum().backward()
+        grads.append((out, q.grad, k.grad, v.grad))
+    for a, b in zip(*grads, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize(("mask", "bias"), itertools.product(MASKS, (None, BIAS)))
+def test_flex_equals_fused_forward(mask, bias):
+    q, k, v = (t.detach() for t in qkv())
+    fused = attend(q, k, v, MASKS[mask], bias, path="fused")
+    torch.testing.assert_close(attend(q, k, v, MASKS[mask], bias, path="flex"), fused)
+
+
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_low_precision_stays_finite_and_near(mask, dtype):
+    """Masks are combined as booleans, so no sum of lowest numbers overflows."""
+    exact = attend(*qkv(), MASKS[mask], BIAS, path="fused")
+    for path in ("fused", "explicit", "auto"):
+        low = attend(*qkv(dtype), MASKS[mask], BIAS, path=path)
+        assert low.dtype == dtype and low.isfinite().all()
+        torch.testing.assert_close(low.float(), exact, rtol=0.1, atol=0.05)
+
+
+def test_weights_sum_to_one_or_to_nothing():
+    q, k, _ = qkv()
+    keep = KEEP.clone()
+    keep[1] = False
+    sums = attention_weights(q, k, Mask(keep=keep)).sum(-1)
+    torch.testing.assert_close(sums[0], torch.ones(4, 6))
+    assert not sums[1].any()
+
+
+def test_softcap_bends_scores():
+    q, k, v = (t.detach() * 10 for t in qkv())
+    scores = 5 * torch.tanh(q @ k.repeat_interleave(2, 1).transpose(-1, -2) / 8**0.5 / 5)
+    wanted = scores.softmax(-1) @ v.repeat_interleave(2, 1)
+    torch.testing.assert_close(attend(q, k, v, softcap=5.0), wanted)
+
+
+def test_auto_trains_by_the_formula_only_where_that_was_measured_to_win():
+    q, k, _ = qkv(torch.bfloat16)
+    assert explicit_wins(q, k)
+    assert not explicit_wins(q.detach(), k.detach())
+    assert not explicit_wins(*qkv()[:2])
+    with torch.no_grad():
+        assert not explicit_wins(q, k)
