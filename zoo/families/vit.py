@@ -46,7 +46,6 @@ TIMM = (
     Rule("fc_norm.*",              "head.norm.*"),
     Rule("head.*",                 "head.out.*"),
 )
-# fmt: on
 
 
 def parse(name: str) -> dict[str, Any] | None:
@@ -58,14 +57,8 @@ def parse(name: str) -> dict[str, Any] | None:
 
 
 def build(
-    dim: int,
-    depth: int,
-    heads: int,
-    ratio: float,
-    patch: int,
-    size: int,
-    channels: int = 3,
-    classes: int = 1000,
+    dim: int, depth: int, heads: int, ratio: float, patch: int, size: int,
+    channels: int = 3, classes: int = 1000,
 ) -> tuple[PatchesConfig, BackboneConfig, ClassifyConfig]:
     """Columns -> configs; `ratio` is the MLP's width over the model's."""
     return (
