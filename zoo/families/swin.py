@@ -50,8 +50,8 @@ def parse(name: str) -> dict[str, Any] | None:
 
 
 def build(
-    dim: int, depths: tuple[int, ...], heads: tuple[int, ...], patch: int, window: int, size: int | tuple[int, int],
-    channels: int = 3, classes: int = 1000, pad: str = "mask",
+    dim: int, depths: tuple[int, ...], heads: tuple[int, ...], patch: int, window: int,
+    size: int | tuple[int, int], channels: int = 3, classes: int = 1000, pad: str = "mask",
 ) -> tuple[SwinPatchesConfig, BackboneConfig, ClassifyConfig]:
     """Columns -> configs."""
     adapter = SwinPatchesConfig(
