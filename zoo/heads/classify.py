@@ -1,4 +1,4 @@
-"""One label per sample."""
+"""What a sample is: one label of several, some of several, or numbers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +15,7 @@ from zoo.ops import Mask
 from zoo.shapes import check
 from zoo.tokens import Tokens
 
+TARGETS = ("label", "labels", "numbers")
 POOLS = ("class", "prefix", "mean", "last", "pick", "attention")
 
 
@@ -25,7 +26,10 @@ class ClassifyConfig:
     dim: int
     """Model width D."""
     classes: int
-    """How many labels."""
+    """How many labels, or numbers to predict."""
+    target: str = "label"
+    """label: one of the classes.  labels: any of them.  numbers: regression, one number per
+    class."""
     pool: str = "class"
     """class: the first kept token.  prefix: the mean of class and register tokens (DeiT, AST).
     mean: of the kept tokens behind the prefix.  last: the last kept one.  pick: the one that the
@@ -53,6 +57,7 @@ class Classify(Part[ClassifyConfig]):
     def __init__(self, config: ClassifyConfig | None = None, /, **fields: Any):
         c = self.configure(config, fields)
         one_of("Classify", "pool", c.pool, POOLS)
+        one_of("Classify", "target", c.target, TARGETS)
         if c.classes < 1:
             raise OptionError(f"Classify takes at least 1 class; got {c.classes}", "classes")
         self.dim, self.reads_class = c.dim, c.pool == "class"
@@ -95,15 +100,59 @@ class Classify(Part[ClassifyConfig]):
     def loss(
         self, answer: Tensor, batch: Mapping[str, Tensor], smoothing: float = 0.0
     ) -> dict[str, tuple[Tensor, Tensor]]:
-        """(B, classes), {"target": (B,) int64 or (B, classes) float} -> {"loss": (sum, count)}, the
-        cross-entropy.
+        """(B, classes), {"target": ...} -> {"loss": (sum, count)}, summed over samples.
 
-        `smoothing` spreads that share of each target over all classes (Szegedy et al. 2016,
-        arXiv:1512.00567).
+        label: (B,) int64 or (B, classes) shares, cross-entropy, of which `smoothing` is spread over
+        all classes (Szegedy et al. 2016, arXiv:1512.00567).  labels: (B, classes) of 0 and 1,
+        binary cross-entropy.  numbers: (B, classes), squared error; both means over classes.
         """
-        target = batch["target"]
-        total = F.cross_entropy(answer.float(), target, reduction="sum", label_smoothing=smoothing)
+        target, answer = batch["target"], answer.float()
+        match self.config.target:
+            case "labels":
+                each = F.binary_cross_entropy_with_logits(answer, target.float(), reduction="none")
+                total = each.mean(-1).sum()
+            case "numbers":
+                total = (answer - target.float()).square().mean(-1).sum()
+            case _:
+                total = F.cross_entropy(answer, target, reduction="sum", label_smoothing=smoothing)
         return {"loss": (total, torch.tensor(len(target), device=answer.device))}
+
+
+@dataclass(frozen=True)
+class SeveralConfig:
+    """Several heads on the same tokens."""
+
+    heads: Mapping[str, ClassifyConfig]
+    """Each by its name; all of one width."""
+
+
+class Several(Part[SeveralConfig]):
+    """Tokens of (B, T, D) -> {name: (B, classes)}, one answer per head."""
+
+    Config = SeveralConfig
+
+    def __init__(self, config: SeveralConfig | None = None, /, **fields: Any):
+        c = self.configure(config, fields)
+        widths = {head.dim for head in c.heads.values()}
+        if len(widths) != 1:
+            raise OptionError(f"Several takes heads of one width; got {sorted(widths)}", "heads")
+        self.dim = widths.pop()
+        self.reads_class = any(head.pool == "class" for head in c.heads.values())
+        self.heads = nn.ModuleDict({name: Classify(head) for name, head in c.heads.items()})
+
+    def forward(self, tokens: Tokens) -> dict[str, Tensor]:
+        """Tokens of (B, T, D) -> {name: (B, classes)}."""
+        return {name: head(tokens) for name, head in self.heads.items()}
+
+    def loss(
+        self, answer: Mapping[str, Tensor], batch: Mapping[str, Any], smoothing: float = 0.0
+    ) -> dict[str, tuple[Tensor, Tensor]]:
+        """{name: (B, classes)}, {"target": {name: ...}} -> {name: (sum, count)}."""
+        losses = {}
+        for name, head in self.heads.items():
+            mine = {"target": batch["target"][name]}
+            losses[name] = head.loss(answer[name], mine, smoothing)["loss"]  # type: ignore[operator]
+        return losses
 
 
 def batch_of(x: Tensor) -> Tensor:

@@ -81,8 +81,8 @@ def from_plain(hint: Any, value: Any, owner: str = "") -> Any:
             fields = {k: from_plain(hints.get(k, Any), item, k) for k, item in value.items()}
             return make_config(kind, fields, owner or kind.__name__)
         if typing.get_origin(kind) is Mapping and isinstance(value, Mapping):
-            to_key = int if typing.get_args(kind)[0] is int else str  # JSON has text keys alone
-            return {to_key(k): from_plain(Any, item, owner) for k, item in value.items()}
+            key, inner = typing.get_args(kind)  # JSON has text keys alone
+            return {(int if key is int else str)(k): from_plain(inner, v) for k, v in value.items()}
         if typing.get_origin(kind) is tuple and isinstance(value, (list, tuple)):
             inner = typing.get_args(kind)
             each = inner[:1] * len(value) if inner[-1] is Ellipsis else inner
