@@ -153,6 +153,22 @@ def test_cached_tables_serve_training_after_inference():
     (torch.ones(3, requires_grad=True) * first).sum().backward()  # an inference tensor would raise
 
 
+@pytest.mark.parametrize("shape", [(3, 8), (2, 3, 8), (2, 2, 3, 8)])
+def test_the_fast_linear_equals_torchs(shape):
+    torch.manual_seed(0)
+    layer = zoo.nn.Linear(8, 6).bfloat16()
+    x = torch.randn(shape).bfloat16()
+    for inputs in (x, x.transpose(0, -2), x[..., ::2].repeat_interleave(2, -1)):
+        wanted = torch.nn.functional.linear(
+            inputs.float(), layer.weight.float(), layer.bias.float()
+        )
+        with torch.no_grad():
+            torch.testing.assert_close(layer(inputs).float(), wanted, rtol=1e-2, atol=1e-2)
+        torch.testing.assert_close(layer(inputs).float(), wanted, rtol=1e-2, atol=1e-2)
+    layer(x).sum().backward()
+    assert layer.bias.grad is not None
+
+
 def test_tokens_are_a_pytree():
     from torch.utils import _pytree as pytree
 

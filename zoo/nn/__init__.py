@@ -5,6 +5,7 @@ from zoo.nn.backbone import Backbone, BackboneConfig, Stage
 from zoo.nn.block import Around, Block, BlockConfig
 from zoo.nn.grouping import Axes, Everything, Grouping, Windows
 from zoo.nn.init import initialise, owned
+from zoo.nn.linear import Linear
 from zoo.nn.merge import Merge, MergeConfig
 from zoo.nn.mlp import Experts, Mlp, MlpConfig
 from zoo.nn.norm import make_norm

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from zoo.errors import OptionError, one_of
 from zoo.nn.grouping import Everything, Grouping
+from zoo.nn.linear import Linear, QkvWithoutKeyBias
 from zoo.nn.norm import make_norm
 from zoo.nn.position import Position
 from zoo.ops import PATHS, Mask, attend, attention_weights, rotate
@@ -55,21 +56,6 @@ class AttentionConfig:
     """At most so many tokens ahead."""
 
 
-class QkvWithoutKeyBias(nn.Linear):
-    """(..., D) -> (..., (H + 2 G) K): q, k and v with a bias on q and v alone, as EVA-02 and
-    Whisper."""
-
-    def __init__(self, dim: int, parts: tuple[int, int, int]):
-        super().__init__(dim, sum(parts), bias=False)
-        self.q_bias = nn.Parameter(torch.zeros(parts[0]))
-        self.v_bias = nn.Parameter(torch.zeros(parts[2]))
-
-    def forward(self, input: Tensor) -> Tensor:  # nn.Linear's name
-        """(..., D) -> (..., (H + 2 G) K)."""
-        none = torch.zeros_like(self.v_bias)
-        return F.linear(input, self.weight, torch.cat((self.q_bias, none, self.v_bias)))
-
-
 class Attention(nn.Module):
     """(B, T, D) -> (B, T, D). Self-attention through one fused `qkv`, or over a source through `q`
     and `kv`."""
@@ -90,24 +76,21 @@ class Attention(nn.Module):
         self.path = "auto"  # how attend computes it, see `use_path`
         self.width = width = c.width or dim // heads
         parts = (heads * width, groups * width, groups * width)
-        one_of("Attention", "bias", c.bias, BIASES)
+        full = one_of("Attention", "bias", c.bias, BIASES) == "qkv"
         if source is None:
-            bare = c.bias == "qv"
-            self.qkv = (
-                QkvWithoutKeyBias(dim, parts)
-                if bare
-                else nn.Linear(dim, sum(parts), bias=c.bias == "qkv")
-            )
+            qv = c.bias == "qv"
+            fused = QkvWithoutKeyBias(dim, parts) if qv else Linear(dim, sum(parts), bias=full)
+            self.qkv = fused
         else:
-            self.q = nn.Linear(dim, parts[0], bias=c.bias != "none")
-            self.kv = nn.Linear(source, parts[1] + parts[2], bias=c.bias == "qkv")
+            self.q = Linear(dim, parts[0], bias=c.bias != "none")
+            self.kv = Linear(source, parts[1] + parts[2], bias=full)
         self.q_norm, self.k_norm = (make_norm(c.qk_norm, width, eps) for _ in range(2))
         if isinstance(c.scale, str):
             one_of("Attention", "scale", c.scale, ("cosine",))
             self.log_scale = nn.Parameter(torch.full((heads,), math.log(10.0)))
         self.position = None if c.position is None else c.position.bias(heads)
         self.inner_norm = make_norm(c.inner_norm, heads * width, eps)
-        self.out = nn.Linear(heads * width, dim, bias=c.out_bias)
+        self.out = Linear(heads * width, dim, bias=c.out_bias)
 
     def forward(
         self,

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from zoo.errors import OptionError, one_of
+from zoo.nn.linear import Linear
 from zoo.nn.norm import make_norm
 from zoo.ops import grouped_linear
 
@@ -71,9 +72,9 @@ class Mlp(nn.Module):
         hidden = c.hidden or 4 * dim
         one_of("Mlp", "activation", c.activation, ACTIVATIONS)
         self.config = c
-        self.up = nn.Linear(dim, hidden * (1 + c.gated), bias=c.bias)
+        self.up = Linear(dim, hidden * (1 + c.gated), bias=c.bias)
         self.norm = make_norm(c.inner_norm, hidden, eps)
-        self.down = nn.Linear(hidden, dim, bias=c.bias)
+        self.down = Linear(hidden, dim, bias=c.bias)
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, T, D) -> (B, T, D)."""

@@ -3,6 +3,7 @@
 from zoo.ops.attend import PATHS, attend, attention_weights
 from zoo.ops.cache import cached
 from zoo.ops.experts import grouped_linear
+from zoo.ops.linear import linear
 from zoo.ops.mask import Mask
 from zoo.ops.position import (
     add_positions,
