@@ -57,6 +57,23 @@ def digits(seed: int) -> dict[str, Any]:
 DEMO: dict[str, Any] = {"data.flip": False, "model.name": "vit_tiny_patch8_32", "model.depth": 6}
 
 
+def against(race: str) -> Callable[[int], dict[str, Any]]:
+    """A race of tests/races.py."""
+
+    def measure(_: int) -> dict[str, Any]:
+        from races import RACES
+
+        return row_of(RACES[race]())
+
+    return measure
+
+
+def row_of(ratio: Any) -> dict[str, Any]:
+    """A ratio as figures."""
+    return {"low": ratio.low, "ratio": ratio.ratio, "high": ratio.high,
+            "ours_ms": ratio.ours * 1e3, "theirs_ms": ratio.theirs * 1e3}  # fmt: skip
+
+
 def speed(case: str) -> Callable[[int], dict[str, Any]]:
     """A race of `zoo.bench`: the ratio and its interval."""
 
@@ -64,8 +81,7 @@ def speed(case: str) -> Callable[[int], dict[str, Any]]:
         from zoo import bench
 
         (ratio,) = bench.run([case])
-        return {"low": ratio.low, "ratio": ratio.ratio, "high": ratio.high,
-                "ours_ms": ratio.ours * 1e3, "theirs_ms": ratio.theirs * 1e3}  # fmt: skip
+        return row_of(ratio)
 
     return measure
 
@@ -82,6 +98,11 @@ BARS = {
     "digits": Bar(digits, (0, 1, 2), least={"accuracy": 0.98}, most={"seconds": 120 * 1.3}),
     "vit-bf16": Bar(speed("vit-bf16"), (0,), least={"low": 0.97}),
     "vit-fp32": Bar(speed("vit-fp32"), (0,), least={"low": 0.97}),
+    "swin-timm": Bar(against("swin-timm"), (0,), least={"low": 1.2}),
+    "swin-torchvision": Bar(against("swin-torchvision"), (0,), least={"low": 1.2}),
+    "swin-transformers": Bar(against("swin-transformers"), (0,), least={"low": 1.2}),
+    "bert": Bar(against("bert"), (0,), least={"low": 1.0}),
+    "ast": Bar(against("ast"), (0,), least={"low": 1.0}),
     "import": Bar(import_time, (0,), most={"extra": 0.3}),
 }
 

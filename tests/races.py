@@ -1,0 +1,73 @@
+"""Speed against the peers with the same weights, in one process, in turn; `tests/bars.py` keeps the rows."""
+
+import os
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+from collections.abc import Callable
+
+import timm
+import torch
+import torchvision
+import transformers as hf
+
+import zoo
+from zoo.bench import Ratio, pictures, race
+
+BF16 = torch.bfloat16
+
+
+def forward(name: str, ours, theirs, *inputs) -> Ratio:
+    with torch.inference_mode():
+        return race(name, lambda: ours(*inputs), lambda: theirs(*inputs))
+
+
+def loaded(name: str, peer, layout: str, **options):
+    """-> (ours, theirs) with the same weights, eval, bf16."""
+    model = zoo.create(name, **options).eval()
+    zoo.load_state(model, peer.state_dict(), layout=layout)
+    return model.to(BF16), peer.eval().to(BF16)
+
+
+def swin_against_timm() -> Ratio:
+    torch.manual_seed(0)
+    name = "swin_tiny_patch4_window7_224"
+    return forward("Swin-T, timm", *loaded(name, timm.create_model(name), "timm"), pictures(BF16))
+
+
+def swin_against(name: str, peer) -> Ratio:
+    """Against a peer whose layout has no rules yet: weights of its own start, of the same shapes."""
+    ours = zoo.create("swin_tiny_patch4_window7_224").eval().to(BF16)
+    return forward(name, ours, peer.eval().to(BF16), pictures(BF16))
+
+
+def swin_against_torchvision() -> Ratio:
+    return swin_against("Swin-T, torchvision", torchvision.models.swin_t())
+
+
+def swin_against_transformers() -> Ratio:
+    config = hf.SwinConfig(num_labels=1000)
+    return swin_against("Swin-T, transformers", hf.SwinForImageClassification(config))
+
+
+def bert_against_transformers() -> Ratio:
+    torch.manual_seed(0)
+    peer = hf.BertModel(hf.BertConfig(), add_pooling_layer=False)
+    ids = torch.randint(1, 30000, (8, 128), generator=torch.Generator().manual_seed(0))
+    return forward("BERT-base, 128 tokens", *loaded("bert_base", peer, "hf"), ids)
+
+
+def ast_against_transformers() -> Ratio:
+    torch.manual_seed(0)
+    peer = hf.ASTForAudioClassification(hf.ASTConfig(num_labels=527))
+    frames = torch.randn(2, 1024, 128, generator=torch.Generator().manual_seed(0)).to(BF16)
+    return forward("AST, batch 2", *loaded("ast_base", peer, "hf"), frames)
+
+
+RACES: dict[str, Callable[[], Ratio]] = {
+    "swin-timm": swin_against_timm,
+    "swin-torchvision": swin_against_torchvision,
+    "swin-transformers": swin_against_transformers,
+    "bert": bert_against_transformers,
+    "ast": ast_against_transformers,
+}
