@@ -5,7 +5,6 @@ A shared machine is noisy, so a time alone says little. Here both sides run in t
 that changes from round to round, and what is reported is the ratio of neighbours.
 """
 
-import platform
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from torch import Tensor, nn
 
 import zoo
 from zoo.errors import UserError, one_of
+from zoo.training.environment import describe
 
 
 @dataclass(frozen=True)
@@ -64,10 +64,11 @@ def race(
 
 
 def hardware() -> str:
-    """The processor, its cores and the versions that figures depend on, in one line."""
-    gpu = f", {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""
-    cpu = platform.processor() or platform.machine()
-    return f"{cpu}{gpu}, {torch.get_num_threads()} threads, torch {torch.__version__}"
+    """The processor, its threads and the version that figures depend on, in one line."""
+    facts, able = describe(), torch.cpu.get_capabilities()
+    fast = " with AMX" if able.get("amx_bf16") or able.get("amx_tile") else ""
+    where = ", ".join([f"{facts['processor']}{fast}", *facts["gpus"]])
+    return f"{where}, {facts['threads']} threads, torch {torch.__version__}"
 
 
 def with_timm(name: str, dtype: torch.dtype) -> tuple[nn.Module, nn.Module]:
