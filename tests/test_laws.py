@@ -119,7 +119,7 @@ def test_inspected_equals_not_inspected(name):
     depth = len(model.backbone.blocks)
     assert len(details.states) == depth + 1 and len(details.attention) == depth
     for maps in details.attention:
-        weights = maps["attn"].sum(-1)
+        weights = maps.sum(-1)
         close(weights, torch.ones_like(weights))
 
 

@@ -39,8 +39,9 @@ class Details:
 
     states: list[Tensor] = field(default_factory=list)
     """(B, T, D): the tokens that enter the first block, then those that leave each block."""
-    attention: list[dict[str, Tensor]] = field(default_factory=list)
-    """Per block and attention, the weights (B, H, T, S); within groups, (B*n, H, N, N)."""
+    attention: list[Tensor] = field(default_factory=list)
+    """Each attention's weights (B, H, T, S) in the order of the pass; within groups, (B*n, H, N,
+    N)."""
     aux: list[Tensor] = field(default_factory=list)
     """Scalars to be added to a loss, such as the load balance of routed experts."""
 

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from zoo.errors import OptionError, ShapeError, one_of
-from zoo.nn import Attention, AttentionConfig, Part, initialise, make_norm
+from zoo.nn import Around, Attention, AttentionConfig, Part, initialise, make_norm
 from zoo.nn.init import owned
 from zoo.ops import Mask
 from zoo.shapes import check
@@ -90,7 +90,7 @@ class Classify(Part[ClassifyConfig]):
                 return x[batch_of(x), tokens.pick]
             case "attention":
                 query = self.query.to(x.dtype).expand(len(x), 1, -1)
-                return self.gather(query, Mask(keep=keep), source=x)[:, 0]
+                return self.gather(query, Around(Mask(keep=keep), source=x))[:, 0]
         x = x[:, prefix:]
         if keep is None:
             return x.mean(1)

@@ -1,8 +1,9 @@
 """The shared backbone and what it is made of."""
 
+from zoo.nn.around import Around
 from zoo.nn.attention import Attention, AttentionConfig, use_path
 from zoo.nn.backbone import Backbone, BackboneConfig, Stage
-from zoo.nn.block import Around, Block, BlockConfig
+from zoo.nn.block import Block, BlockConfig
 from zoo.nn.grouping import Axes, Everything, Grouping, Windows
 from zoo.nn.init import initialise, owned
 from zoo.nn.linear import Linear

@@ -9,12 +9,14 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from zoo.errors import OptionError, one_of
+from zoo.nn.around import Around
 from zoo.nn.grouping import Everything, Grouping
 from zoo.nn.linear import Linear, QkvWithoutKeyBias
 from zoo.nn.norm import make_norm
 from zoo.nn.position import Position
-from zoo.ops import PATHS, Mask, attend, attention_weights, rotate
+from zoo.ops import PATHS, attend, attention_weights, rotate
 
+ALONE = Around()
 BIASES = ("qkv", "qv", "none")
 
 
@@ -92,43 +94,25 @@ class Attention(nn.Module):
         self.inner_norm = make_norm(c.inner_norm, heads * width, eps)
         self.out = Linear(heads * width, dim, bias=c.out_bias)
 
-    def forward(
-        self,
-        x: Tensor,
-        mask: Mask | None = None,
-        *,
-        source: Tensor | None = None,
-        places: Tensor | None = None,
-        rope: Tensor | None = None,
-        bias: Tensor | None = None,
-        maps: list[Tensor] | None = None,
-    ) -> Tensor:
-        """(B, T, D) -> (B, T, D).
-
-        `source` (B, S, D') for cross-attention; `places` (..., T, A) for a position kind that makes
-        a bias;
-        `rope` (..., T, 2, R) turns q and k; `bias` is added to the scores, float, broadcastable to
-        (B, H, T, S). `maps` receives the attention weights (B, H, T, S), computed beside the
-        answer.
-        """
-        q, k, v = self.project(x, source)
+    def forward(self, x: Tensor, around: Around = ALONE) -> Tensor:
+        """(B, T, D) -> (B, T, D)."""
+        a, c = around, self.config
+        q, k, v = self.project(x, a.source)
         q, k = self.q_norm(q), self.k_norm(k)
-        if rope is not None:
-            q, k = rotate(q, rope), rotate(k, rope)
-        scale = self.config.scale
+        if a.rope is not None:
+            q, k = rotate(q, a.rope), rotate(k, a.rope)
+        scale, bias = c.scale, a.bias
         if isinstance(scale, str):
             sharp = self.log_scale.clamp(max=math.log(100.0)).exp()[:, None, None]
             q, k, scale = F.normalize(q, dim=-1) * sharp.to(q.dtype), F.normalize(k, dim=-1), 1.0
         if self.position is not None:
-            own = self.position(places, places)
+            own = self.position(a.places, a.places)
             bias = own if bias is None else bias + own
-        softcap = self.config.softcap
-        if maps is not None:
-            maps.append(attention_weights(q, k, mask, bias, scale=scale, softcap=softcap))
-        dropout = self.config.dropout if self.training else 0.0
-        x = attend(
-            q, k, v, mask, bias, scale=scale, softcap=softcap, dropout=dropout, path=self.path
-        )
+        shape = {"scale": scale, "softcap": c.softcap}
+        if a.maps is not None:
+            a.maps.append(attention_weights(q, k, a.mask, bias, **shape))
+        dropout = c.dropout if self.training else 0.0
+        x = attend(q, k, v, a.mask, bias, dropout=dropout, path=self.path, **shape)
         return self.out(self.inner_norm(rearrange(x, "b h t k -> b t (h k)")))
 
     def project(self, x: Tensor, source: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:

@@ -9,8 +9,9 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from zoo.errors import OptionError
+from zoo.nn.around import Around
 from zoo.nn.attention import Attention, AttentionConfig
-from zoo.nn.block import Around, Block, BlockConfig
+from zoo.nn.block import Block, BlockConfig
 from zoo.nn.config import match, paths, put
 from zoo.nn.init import initialise
 from zoo.nn.merge import Merge, MergeConfig
@@ -146,8 +147,13 @@ class Backbone(Part[BackboneConfig]):
         `details` receives what `show` names: "states", "attention", "aux".
         """
         tokens = self.drop(tokens)
-        if details is not None and "states" in show:
-            details.states.append(tokens.x)
+        shown = Details() if details is None else details
+        looking = Around(
+            maps=shown.attention if "attention" in show else None,
+            aux=shown.aux if "aux" in show else None,
+        )
+        if "states" in show:
+            shown.states.append(tokens.x)
         for stage in self.stages:
             tokens = tokens if stage.merge is None else stage.merge(tokens)
             shared = bias
@@ -155,24 +161,19 @@ class Backbone(Part[BackboneConfig]):
                 own = stage.position(tokens.positions, tokens.positions)
                 shared = own if bias is None else own + bias
             known: dict[Any, Around] = {}
+            base = replace(looking, bias=shared, keep=tokens.keep)
             for block in (b for b in stage.blocks for _ in range(stage.share)):
                 around = {
-                    name: surroundings(part, tokens, source, shared, known)
+                    name: surroundings(getattr(block, name), tokens, source, base, known)
                     for name in block.order
-                    if isinstance(part := getattr(block, name), Attention)
                 }
-                around["mlp"] = Around(keep=tokens.keep)
-                maps: dict[str, list[Tensor]] | None = {} if "attention" in show else None
-                aux = details.aux if details is not None and "aux" in show else None
                 if self.config.checkpoint and self.training and torch.is_grad_enabled():
-                    x = checkpoint(block, tokens.x, around, maps, aux, use_reentrant=False)
+                    x = checkpoint(block, tokens.x, around, use_reentrant=False)
                 else:
-                    x = block(tokens.x, around, maps, aux)
+                    x = block(tokens.x, around)
                 tokens = tokens.replace(x=x)
-                if details is not None and "states" in show:
-                    details.states.append(x)
-                if details is not None and maps is not None:
-                    details.attention.append({name: found[0] for name, found in maps.items()})
+                if "states" in show:
+                    shown.states.append(x)
         return tokens.replace(x=self.norm(tokens.x))
 
     def drop(self, tokens: Tokens) -> Tokens:
@@ -204,41 +205,35 @@ class Backbone(Part[BackboneConfig]):
 
 
 def surroundings(
-    part: Attention,
-    tokens: Tokens,
-    source: Tokens | None,
-    bias: Tensor | None,
-    known: dict[Any, Around],
+    part: nn.Module, tokens: Tokens, source: Tokens | None, base: Around, known: dict[Any, Around]
 ) -> Around:
-    """Tokens of (B, T, D) -> what an attention has to know of them; once for blocks of one
-    setting."""
+    """Tokens of (B, T, D) -> what a sublayer has to know of them; once for those of one setting."""
+    if not isinstance(part, Attention):
+        return base
     c = part.config
     if hasattr(part, "kv"):
         if source is None:
             raise OptionError("Backbone with cross-attention takes a source; got none", "source")
-        return Around(Mask(keep=source.keep), source=source.x)
+        return Around(Mask(keep=source.keep), source=source.x, maps=base.maps)
     key = (c.grouping, c.position, c.causal, c.left, c.right, part.width)
     if key in known:
         return known[key]
     x, prefix, positions, keep = tokens.x, tokens.prefix, tokens.positions, tokens.keep
-    layout = c.grouping.layout(tokens)
-    places = positions
+    layout, places, allowed = c.grouping.layout(tokens), tokens.positions, None
     if layout is not None:
+        allowed = layout.allowed
+        axes = 3 if positions is None else positions.shape[-1]
+        places = layout.coordinates[:, -axes:]
         if positions is not None:
-            rows = positions.expand(x.shape[0] if positions.shape[0] > 1 else 1, -1, -1)
-            positions = c.grouping.split(rows, layout, prefix)
-            positions = positions.repeat(len(x) // len(rows), 1, 1)
+            rows = c.grouping.split(positions, layout, prefix)
+            positions = rows.repeat(len(x) // len(positions), 1, 1)
         keep = None if keep is None else c.grouping.split(keep[..., None], layout, prefix)[..., 0]
-        axes = 0 if places is None else places.shape[-1]
-        places = layout.coordinates[:, -axes:] if axes else layout.coordinates
-    mask = Mask(
-        keep, c.causal, c.left, c.right, tokens.sample, None if layout is None else layout.allowed
-    )
+    mask = Mask(keep, c.causal, c.left, c.right, tokens.sample, allowed)
     rope = None
     if c.position is not None and positions is not None:
         rope = c.position.rotation(positions, part.width)
-        rope = None if rope is None else rope[:, None]  # (B, 1, N, 2, R): the same for all heads
-    known[key] = Around(mask, layout, prefix, places, rope, bias, keep=keep)
+        rope = None if rope is None else rope[:, None]  # the same for all heads
+    known[key] = replace(base, mask=mask, layout=layout, prefix=prefix, places=places, rope=rope)
     return known[key]
 
 

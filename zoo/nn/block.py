@@ -1,5 +1,6 @@
 """One Transformer block: residual sublayers, each with its own norm, grouping and factor."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -7,10 +8,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from zoo.errors import one_of
+from zoo.nn.around import Around
 from zoo.nn.attention import Attention, AttentionConfig
 from zoo.nn.mlp import Experts, Mlp, MlpConfig
 from zoo.nn.norm import make_norm
-from zoo.ops import Layout, Mask, drop_path
+from zoo.ops import drop_path
 
 PLACES = ("pre", "post", "res_post", "sandwich")
 
@@ -44,29 +46,6 @@ class BlockConfig:
     """Zeroed share of each branch's output."""
 
 
-@dataclass(frozen=True)
-class Around:
-    """What an attention has to know of the sequence beside x; one for all blocks of the same
-    setting."""
-
-    mask: Mask | None = None
-    """Over the tokens as grouped."""
-    layout: Layout | None = None
-    """How tokens are grouped; None = not at all."""
-    prefix: int = 0
-    """How many special tokens stand in front."""
-    places: Tensor | None = None
-    """(..., N, A) positions of the tokens as grouped."""
-    rope: Tensor | None = None
-    """(..., N, 2, R) cosines and sines."""
-    bias: Tensor | None = None
-    """(..., H, N, N) added to the scores."""
-    source: Tensor | None = None
-    """(B, S, D') what cross-attention reads."""
-    keep: Tensor | None = None
-    """(B, T) bool: the tokens that are real."""
-
-
 class Block(nn.Module):
     """(B, T, D) -> (B, T, D): x + attn(norm(x)), then x + mlp(norm(x))."""
 
@@ -91,57 +70,30 @@ class Block(nn.Module):
             start = None if c.layer_scale is None else torch.full((c.dim,), c.layer_scale)
             self.register_parameter(f"{name}_scale", None if start is None else nn.Parameter(start))
 
-    def forward(
-        self,
-        x: Tensor,
-        around: dict[str, Around] | None = None,
-        maps: dict[str, list[Tensor]] | None = None,
-        aux: list[Tensor] | None = None,
-    ) -> Tensor:
-        """(B, T, D) -> (B, T, D). `around` per sublayer; `maps`, `aux` receive what `Details`
-        shows."""
+    def forward(self, x: Tensor, around: Mapping[str, Around] | None = None) -> Tensor:
+        """(B, T, D) -> (B, T, D); `around` for each sublayer by its name."""
         for name in self.order:
             a = (around or {}).get(name, Around())
             norm = getattr(self, f"{name}_norm")
             match self.config.place:
                 case "pre":
-                    x = x + self.branch(name, self.mix(name, norm(x), a, maps, aux))
+                    x = x + self.branch(name, self.mix(name, norm(x), a))
                 case "post":
-                    x = norm(x + self.branch(name, self.mix(name, x, a, maps, aux)))
+                    x = norm(x + self.branch(name, self.mix(name, x, a)))
                 case "res_post":
-                    x = x + self.branch(name, norm(self.mix(name, x, a, maps, aux)))
+                    x = x + self.branch(name, norm(self.mix(name, x, a)))
                 case "sandwich":
                     out = getattr(self, f"{name}_norm_out")
-                    x = x + self.branch(name, out(self.mix(name, norm(x), a, maps, aux)))
+                    x = x + self.branch(name, out(self.mix(name, norm(x), a)))
         return x
 
-    def mix(
-        self,
-        name: str,
-        x: Tensor,
-        around: Around,
-        maps: dict[str, list[Tensor]] | None,
-        aux: list[Tensor] | None,
-    ) -> Tensor:
-        """(B, T, D) -> (B, T, D): the sublayer itself, its tokens grouped before and put back
-        after."""
-        part = getattr(self, name)
-        if isinstance(part, Mlp):
-            return part(x)
-        if isinstance(part, Experts):
-            return part(x, around.keep, aux)
-        layout, grouping = around.layout, part.config.grouping
-        x = x if layout is None else grouping.split(x, layout, around.prefix)
-        x = part(
-            x,
-            around.mask,
-            source=around.source,
-            places=around.places,
-            rope=around.rope,
-            bias=around.bias,
-            maps=None if maps is None else maps.setdefault(name, []),
-        )
-        return x if layout is None else grouping.join(x, layout, around.prefix)
+    def mix(self, name: str, x: Tensor, around: Around) -> Tensor:
+        """(B, T, D) -> (B, T, D): the sublayer, tokens grouped before it and put back after."""
+        part, layout, prefix = getattr(self, name), around.layout, around.prefix
+        if layout is None:
+            return part(x, around)
+        grouping = part.config.grouping
+        return grouping.join(part(grouping.split(x, layout, prefix), around), layout, prefix)
 
     def branch(self, name: str, x: Tensor) -> Tensor:
         """(B, T, D) -> (B, T, D): what a residual branch goes through before it is added."""

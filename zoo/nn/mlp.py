@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from zoo.errors import OptionError, one_of
+from zoo.nn.around import Around
 from zoo.nn.linear import Linear
 from zoo.nn.norm import make_norm
 from zoo.ops import grouped_linear
@@ -76,8 +77,8 @@ class Mlp(nn.Module):
         self.norm = make_norm(c.inner_norm, hidden, eps)
         self.down = Linear(hidden, dim, bias=c.bias)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """(B, T, D) -> (B, T, D)."""
+    def forward(self, x: Tensor, around: Around | None = None) -> Tensor:
+        """(B, T, D) -> (B, T, D); what is around a token does not matter here."""
         return self.down(self.norm(activate(self.up(x), self.config, self.training)))
 
 
@@ -105,10 +106,9 @@ class Experts(nn.Module):
         self.up = nn.Parameter(torch.empty(c.experts, hidden * (1 + c.gated), dim))
         self.down = nn.Parameter(torch.empty(c.experts, dim, hidden))
 
-    def forward(
-        self, x: Tensor, keep: Tensor | None = None, aux: list[Tensor] | None = None
-    ) -> Tensor:
-        """(B, T, D), (B, T) bool -> (B, T, D); padding counts for nothing in the loss."""
+    def forward(self, x: Tensor, around: Around | None = None) -> Tensor:
+        """(B, T, D) -> (B, T, D); padding counts for nothing in the loss."""
+        keep, aux = (None, None) if around is None else (around.keep, around.aux)
         tokens, top, experts = x.flatten(0, 1), self.config.top, self.config.experts
         weights = self.router(tokens).float().softmax(-1)  # (M, E)
         best, chosen = weights.topk(top, -1)  # (M, top)
