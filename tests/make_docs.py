@@ -2,6 +2,7 @@
 
 import ast
 import importlib.metadata
+import json
 import sys
 from pathlib import Path
 
@@ -80,7 +81,53 @@ def parity() -> str:
     return "\n".join([*page, "", f"Measured with {', '.join(versions)}.", ""])
 
 
+WHAT = {
+    "digits": "`make demo`: scikit-learn's handwritten digits, 20 % held out, stratified; test read once per seed",
+    "vit-bf16": "ViT-B/16 forward, bf16, 224 px, batch 8: times as fast as timm",
+    "vit-fp32": "ViT-B/16 forward, fp32, 224 px, batch 8: times as fast as timm",
+    "swin-timm": "Swin-T forward, bf16, 224 px, batch 8: times as fast as timm",
+    "swin-torchvision": "Swin-T forward, bf16, 224 px, batch 8: times as fast as torchvision",
+    "swin-transformers": "Swin-T forward, bf16, 224 px, batch 8: times as fast as transformers",
+    "bert": "BERT-base forward, bf16, 8 x 128 tokens without padding: times as fast as transformers",
+    "ast": "AST forward, bf16, batch 2: times as fast as transformers",
+    "import": "`import zoo` beyond `import torch`",
+}
+FIGURES = {"accuracy": "accuracy {:.4f}", "seconds": "training {:.0f} s", "ratio": "{:.3f}x",
+           "low": "95 % interval from {:.3f}", "high": "to {:.3f}", "extra": "{:.2f} s"}  # fmt: skip
+
+
+def results() -> str:
+    """docs/results.md, from the newest rows of each bar in docs/bars.jsonl."""
+    rows = [json.loads(line) for line in (ROOT / "docs" / "bars.jsonl").read_text().splitlines()]
+    page = [
+        "# Results", "",
+        "Measured, with the command that anyone can run again. Means over seeds, with the range where there are",
+        "several. Ratios are of neighbours in one process, in turn, the same weights on both sides (or, where the",
+        "peer's layout has no rules yet, weights of the same shapes). Written by `make docs` from `bars.jsonl`.", "",
+    ]  # fmt: skip
+    for bar, what in WHAT.items():
+        mine = [r for r in rows if r["bar"] == bar]
+        if not mine:
+            continue
+        newest = [r for r in mine if r["commit"] == mine[-1]["commit"]]
+        told = []
+        for figure, form in FIGURES.items():
+            values = [r[figure] for r in newest if figure in r]
+            if values:
+                several = f" ({min(values):.4g} to {max(values):.4g})" if len(values) > 1 else ""
+                told.append(form.format(sum(values) / len(values)) + several)
+        last = newest[-1]
+        page += [
+            f"**{what}**: {', '.join(told)}.",
+            f"`python tests/bars.py {bar}`; {len(newest)} seed{'s' * (len(newest) > 1)}, "
+            f"{last['hardware']}, {last['date']}, commit `{last['commit']}`.",
+            "",
+        ]
+    return "\n".join(page)
+
+
 def main() -> None:
+    (ROOT / "docs" / "results.md").write_text(results())
     (ROOT / "docs" / "lines.md").write_text(lines())
     (ROOT / "docs" / "parity.md").write_text(parity())
 

@@ -24,6 +24,10 @@ def test_lines_page_is_current():
     assert (DOCS / "lines.md").read_text() == make_docs.lines()
 
 
+def test_results_page_is_current():
+    assert (DOCS / "results.md").read_text() == make_docs.results()
+
+
 def test_parity_page_has_every_case_within_the_bound():
     rows = [
         line for line in (DOCS / "parity.md").read_text().splitlines() if line.startswith("| ")
