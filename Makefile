@@ -38,6 +38,7 @@ clean:
 
 $(INSTALLED): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "omnizoo wants Python 3.11 or newer; this is " + sys.version.split()[0] + ": say make PYTHON=python3.12")'
+	@echo "installing into .venv: a few minutes, several gigabytes"
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet -e '.[dev]'
 	touch $@

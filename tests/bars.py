@@ -108,15 +108,14 @@ BARS = {
 
 
 def commit() -> str:
-    """The commit, with a + where the tree has changes beside this file of rows."""
+    """The last commit that changed what is measured, with a + where the tree differs from it."""
+    code = ("zoo", "recipes", "configs", "Makefile", "tests/bars.py", "tests/races.py")
 
     def git(*words: str) -> str:
-        return subprocess.run(
-            ["git", *words], cwd=ROOT, capture_output=True, text=True
-        ).stdout.strip()
+        run = subprocess.run(["git", *words, "--", *code], cwd=ROOT, capture_output=True, text=True)
+        return run.stdout.strip()
 
-    changed = git("status", "--porcelain", "--", ".", ":!docs/bars.jsonl")
-    return git("rev-parse", "--short=10", "HEAD") + ("+" if changed else "")
+    return git("log", "-1", "--format=%h") + ("+" if git("status", "--porcelain") else "")
 
 
 def read_rows() -> list[dict[str, Any]]:
@@ -145,7 +144,8 @@ def main() -> int:
             start = time.perf_counter()
             figures = bar.measure(seed)
             took = round(time.perf_counter() - start, 1)
-            row = {"bar": name, "seed": seed, **figures, "took": took,
+            bounds = {"at_least": bar.least, "at_most": bar.most}
+            row = {"bar": name, "seed": seed, **figures, **bounds, "took": took,
                    "commit": here, "hardware": hardware(),
                    "date": datetime.now(UTC).date().isoformat()}  # fmt: skip
             ROWS.parent.mkdir(exist_ok=True)

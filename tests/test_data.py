@@ -1,5 +1,6 @@
 """Folders become checked splits; splits become the batches that they should, in every epoch."""
 
+import itertools
 import shutil
 import subprocess
 import sys
@@ -14,7 +15,8 @@ import torch
 from PIL import Image
 
 from zoo import data
-from zoo.data import Splits, digits, loader
+from zoo.data import Splits, check, digits, loader
+from zoo.data.layout import is_hidden, is_picture
 from zoo.data.sampling import EvalSampler, TrainSampler, permutation, stream_seed
 from zoo.data.splits import draw
 from zoo.errors import UserError
@@ -23,7 +25,9 @@ from zoo.inputs import Preprocess, decode_image
 FOLDERS = Path(__file__).parents[2] / "shared" / "cases" / "folders"
 IMAGES = FOLDERS.parent / "images"
 needs_shared = pytest.mark.skipif(
-    not FOLDERS.exists(), reason=f"{FOLDERS}, the public bug reports as files, is not here"
+    not FOLDERS.exists(),
+    reason="the shared test files (public bug reports as pictures and folders) are no part of this "
+    f"repository; looked for them in {FOLDERS}, beside the checkout",
 )
 
 
@@ -83,7 +87,7 @@ def test_hidden_folders_and_other_files_are_left_out():
     assert splits.labels == ("a", "b")
     assert all(".ipynb" not in name for rows in splits.rows().values() for name in files(rows))
     assert noted(splits, "no picture in class folders", "empty_class")
-    assert noted(splits, "not pictures by their ending", "Thumbs.db")
+    assert noted(splits, "hidden or made by a machine", "Thumbs.db")
 
 
 @needs_shared
@@ -182,6 +186,95 @@ def test_linked_folders_are_followed_once(tmp_path: Path):
     (tmp_path / "set" / "cat" / "loop").symlink_to(tmp_path / "set" / "cat")
     splits = read(tmp_path / "set")
     assert sum(map(len, splits.rows().values())) == 8
+
+
+MACHINE = (
+    "@eaDir", "__MACOSX", ".ipynb_checkpoints", "lost+found", "System Volume Information",
+    "$RECYCLE.BIN",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MACHINE)
+@pytest.mark.parametrize("layout", ["", "train/"])
+def test_machine_made_folders_are_never_classes(tmp_path: Path, name: str, layout: str):
+    write(tmp_path, f"{layout}cat 4", f"{layout}dog 4", f"{name}/cat 2", f"{layout}{name} 2")
+    write(tmp_path, f"{layout}cat/{name}/deep 2")
+    for folder in (tmp_path, tmp_path / layout / "cat"):
+        (folder / "Thumbs.db").touch()
+        (folder / "._0.png").touch()
+    splits = read(tmp_path)
+    assert splits.labels == ("cat", "dog")
+    assert sum(map(len, splits.rows().values())) == 8
+    assert noted(splits, "hidden or made by a machine", name, "Thumbs.db", f"cat/{name}")
+    assert not noted(splits, "not pictures by their ending")
+
+
+def test_a_folder_of_machine_made_things_only(tmp_path: Path):
+    with pytest.raises(UserError, match="holds no class folders"):
+        read(write(tmp_path, "__MACOSX/cat 2", "@eaDir 2"))
+
+
+def test_what_is_a_picture_and_what_is_hidden(tmp_path: Path):
+    root = tmp_path / ".cache"
+    names = ("a.png", "a.JPG", ".a.png", "a.txt", "png")
+    assert [name for name in names if is_picture(root / name)] == ["a.png", "a.JPG"]
+    for name in ("cat/.x/a.png", "@eaDir/a.png", "cat/THUMBS.DB", "__MACOSX/cat/a.png"):
+        assert is_hidden(root / name, root), name
+    assert not is_hidden(root / "cat" / "a.png", root)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "why"),
+    [
+        ("heel", "heel ", "since blanks around a name do not count"),
+        ("\u00e9t\u00e9", "e\u0301te\u0301", "since their names look alike and differ only in how"),
+        ("\u00e9t\u00e9", " e\u0301te\u0301", "writes the characters, and blanks around a name do"),
+    ],
+)
+def test_why_two_folders_are_one_class(tmp_path: Path, one: str, other: str, why: str):
+    splits = read(write(tmp_path, "boot 4", f"{one} 2", f"{other} 2"))
+    assert len(splits.labels) == 2
+    assert noted(splits, f"two folders are class '{one}'", why)
+
+
+not_utf_8 = pytest.mark.skipif(
+    sys.platform != "linux", reason="only Linux lets a test write names that are not UTF-8"
+)
+
+
+@not_utf_8
+@pytest.mark.parametrize("given", ["", "caf\udce9"])
+def test_a_class_name_that_is_no_text_is_refused(tmp_path: Path, given: str):
+    write(tmp_path, "caf\udce9/dog 2", "caf\udce9/cat 2", "dog 2")
+    with pytest.raises(UserError, match=r"UTF-8.*caf\\udce9 is (not|none): rename it") as caught:
+        read(tmp_path / given)
+    assert str(caught.value).encode()
+
+
+@not_utf_8
+def test_a_file_name_that_is_no_text_is_a_bad_picture(tmp_path: Path):
+    write(tmp_path, "cat 4", "dog 4")
+    for name in ("caf\udce9.png", "caf\udce9.txt"):
+        shutil.copy(tmp_path / "cat" / "0.png", tmp_path / "cat" / name)
+    with pytest.raises(UserError, match=r"1 of 9 cannot .*caf\\udce9\.png: its path is not UTF-8"):
+        read(tmp_path)
+    splits = read(tmp_path, on_bad="skip")
+    assert splits.skipped == (f"{tmp_path}/cat/caf\\udce9.png: its path is not UTF-8: rename it",)
+    assert noted(splits, "not pictures by their ending: 1 (cat/caf\\udce9.txt)")
+    assert "".join(splits.notes).encode()
+
+
+def test_a_long_check_says_how_far_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    write(tmp_path, "cat 4", "dog 4")
+    read(tmp_path)
+    assert caplog.messages == []
+    clock = itertools.count(step=2)
+    monkeypatch.setattr(check, "monotonic", lambda: next(clock))  # two seconds per look at it
+    read(tmp_path)
+    assert caplog.messages == ["checked 3 of 8 pictures", "checked 6 of 8 pictures"]
+    assert {record.name for record in caplog.records} == {"zoo"}
 
 
 def test_blanks_around_a_name_do_not_count(tmp_path: Path):
@@ -495,6 +588,12 @@ def test_pictures_in_memory_are_decoded_once(pets: Splits, monkeypatch: pytest.M
     epoch(made, 0), epoch(made, 1)
     assert pets.train is not None
     assert sorted(opened) == sorted(pets.train.paths)
+
+
+def test_a_model_without_preprocessing_for_pictures(pets: Splits):
+    config = images(pets).config
+    with pytest.raises(UserError, match="take a model with preprocessing for pictures"):
+        data.ImageData(pets, None, config)
 
 
 def test_missing_splits(pets: Splits):

@@ -1,6 +1,7 @@
 """Pictures of every kind become the right tensors; labels get the right numbers."""
 
 import csv
+import io
 import json
 import pickle
 import struct
@@ -12,7 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from PIL import Image
+from PIL import Image, features
 from timm.data import create_transform
 
 from zoo.errors import UserError
@@ -21,7 +22,9 @@ from zoo.inputs.image import PictureError, fit_picture
 
 SHARED = Path(__file__).parents[2] / "shared" / "cases"
 needs_shared = pytest.mark.skipif(
-    not SHARED.exists(), reason=f"{SHARED}, the public bug reports as files, is not here"
+    not SHARED.exists(),
+    reason="the shared test files (public bug reports as pictures and folders) are no part of this "
+    f"repository; looked for them in {SHARED}, beside the checkout",
 )
 NOISE = np.random.default_rng(0).integers(90, 160, (1000, 1000, 3), dtype=np.uint8)
 
@@ -171,10 +174,16 @@ def test_a_dark_sixteen_bit_file_stays_dark(tmp_path: Path):
     assert pixels(decode_image(tmp_path / "dark.pgm")).max() == 1
 
 
+@pytest.mark.parametrize("white", [255, 65535])
 @pytest.mark.parametrize("mode", ["I", "F"])
-def test_widened_eight_bits_keep_their_values(mode: str):
-    grey = Image.fromarray(np.arange(256, dtype=np.uint8).reshape(16, 16))
-    assert np.array_equal(pixels(decode_image(grey.convert(mode), 1)), pixels(grey))
+def test_values_without_a_scale_in_files_and_memory(tmp_path: Path, mode: str, white: int):
+    expected = np.arange(256).reshape(16, 16)
+    values = expected * (white // 255)
+    source = Image.fromarray(values.astype(np.int32 if mode == "I" else np.float32))
+    assert source.mode == mode
+    source.save(tmp_path / "x.tif")
+    for given in (source, tmp_path / "x.tif"):
+        assert np.array_equal(pixels(decode_image(given, 1)), expected)
 
 
 @pytest.mark.parametrize(
@@ -205,9 +214,8 @@ def test_transparency_shows_the_background(tmp_path: Path):
         assert decode_image(path, 1).getpixel((1, 0)) == 255
 
 
-@pytest.mark.parametrize("suffix", ["jpg", "png", "webp"])
-@pytest.mark.parametrize("orientation", range(1, 9))
-def test_exif_is_applied_once(tmp_path: Path, orientation: int, suffix: str):
+def turned_file(path: Path, orientation: int, **options: object) -> Image.Image:
+    """What a file that is written, turned and tagged with its EXIF orientation, must show."""
     upright = Image.new("RGB", (24, 16))
     upright.paste((250, 10, 10), (0, 0, 8, 8))
     stored = {
@@ -219,13 +227,39 @@ def test_exif_is_applied_once(tmp_path: Path, orientation: int, suffix: str):
     turned = upright.transpose(stored[orientation]) if orientation > 1 else upright
     exif = Image.Exif()
     exif[0x0112] = orientation
-    turned.save(tmp_path / f"x.{suffix}", exif=exif, quality=95)
-    once = decode_image(tmp_path / f"x.{suffix}")
+    turned.save(path, exif=exif, **options)
+    return upright
+
+
+@pytest.mark.parametrize("suffix", ["jpg", "png", "webp", "tif", "avif", "mpo"])
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_exif_is_applied_once(tmp_path: Path, orientation: int, suffix: str):
+    if suffix == "avif" and not features.check("avif"):
+        pytest.skip("this build of Pillow has no AVIF")
+    path = tmp_path / f"x.{suffix}"
+    options: dict[str, object] = {} if suffix == "tif" else {"quality": 95}
+    if suffix == "mpo":
+        options |= {"save_all": True, "append_images": [Image.new("RGB", (8, 8))]}
+    upright = turned_file(path, orientation, **options)
+    once = decode_image(path)
     assert once.size == (24, 16)
     assert np.abs(pixels(once) - pixels(upright)).mean() < 6
     assert np.array_equal(pixels(decode_image(once)), pixels(once))
-    with Image.open(tmp_path / f"x.{suffix}") as opened:  # a picture given open is turned, too
+    with Image.open(path) as opened:  # a picture given open is turned, too, loaded or not
         assert np.array_equal(pixels(decode_image(opened)), pixels(once))
+        assert np.array_equal(pixels(decode_image(opened)), pixels(once))
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_every_kind_of_tiff_is_turned_once(tmp_path: Path, orientation: int):
+    frames = [Image.new("RGB", (8, 8))]
+    for options in (
+        {"compression": "tiff_lzw"},
+        {"compression": "tiff_adobe_deflate", "save_all": True, "append_images": frames},
+        {"save_all": True, "append_images": frames},
+    ):
+        upright = turned_file(tmp_path / "x.tif", orientation, **options)
+        assert np.array_equal(pixels(decode_image(tmp_path / "x.tif")), pixels(upright))
 
 
 def test_path_text_bytes_and_picture_are_the_same(tmp_path: Path):
@@ -260,6 +294,43 @@ def test_unreadable_files_are_named_with_the_reason(tmp_path: Path):
         decode_image(b"abc")
     with pytest.raises(UserError, match=r"no pixels \(0 x 5\)"):
         decode_image(Image.new("RGB", (0, 5)))
+
+
+JPEGS = [
+    {}, {"progressive": True}, {"subsampling": 0}, {"restart_marker_rows": 1}, {"optimize": True}
+]  # fmt: skip
+
+
+def jpeg(picture: Image.Image, **options: object) -> bytes:
+    file = io.BytesIO()
+    picture.save(file, "JPEG", **options)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("options", JPEGS)
+@pytest.mark.parametrize("mode", ["L", "RGB", "CMYK"])
+def test_a_cut_jpeg_with_an_end_marker_is_refused(tmp_path: Path, mode: str, options: dict):
+    whole = jpeg(noise(200, 120).convert(mode), **options)
+    end = len(whole) // 2
+    if "progressive" in options:  # the first pass alone leaves grey; later ones leave it blurred
+        end = whole.index(b"\xff\xda") + 40
+    cut = whole[:end].rstrip(b"\xff") + b"\xff\xd9"
+    (tmp_path / "cut.jpg").write_bytes(cut)
+    for source in (cut, tmp_path / "cut.jpg"):
+        with pytest.raises(PictureError, match=r"picture data end early, in row \d+ of 120;"):
+            decode_image(source)
+
+
+@pytest.mark.parametrize("options", JPEGS)
+@pytest.mark.parametrize("mode", ["L", "RGB", "CMYK"])
+def test_a_whole_jpeg_may_end_in_grey(mode: str, options: dict):
+    for size in ((200, 120), (33, 17), (1, 1)):
+        for top in (noise(*size), Image.new("RGB", size, (128, 128, 128))):
+            width, height = size
+            top.paste((128, 128, 128), (0, height // 2, width, height))
+            whole = jpeg(top.convert(mode), **options)
+            for tail in (b"", b"\0" * 99, jpeg(noise(8, 8))):  # what cameras put behind it
+                assert decode_image(whole + tail).size == size
 
 
 def bmp_header(width: int, height: int) -> bytes:

@@ -10,6 +10,7 @@ import zoo
 
 CASES = {
     "plain": ({}, {}),
+    "registers": ({"reg_tokens": 2}, {"registers": 2}),
     "layer scale": ({"init_values": 0.1}, {"layer_scale": 0.1}),
     "no qkv bias": ({"qkv_bias": False}, None),
     "mean pool": (

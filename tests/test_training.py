@@ -153,7 +153,7 @@ def test_the_rule_on_a_whole_model(stem):
     assert {p.ndim for _, p in decay["params"]} <= {2, 4}
     assert all(name.endswith(".weight") and "norm" not in name for name, _ in decay["params"])
     undecayed = {name for name, _ in rest["params"]}
-    assert {"adapter.prefix", "adapter.position", "backbone.norm.weight"} <= undecayed
+    assert {"adapter.position", "backbone.norm.weight"} <= undecayed
     assert sum(name.endswith("_scale") for name in undecayed) == 4
     assert len(decay["params"]) + len(rest["params"]) == len(list(model.parameters()))
 

@@ -27,7 +27,7 @@ def write_folder(
     Interrupted between the two files of an existing folder, it is refused by `read_folder`, never
     half read. UserError where it cannot be written; other files of an existing folder stay.
     """
-    folder, scratch = Path(folder), None
+    folder, scratch = Path(folder).expanduser(), None
     tensors = {key: tensor.detach().contiguous().cpu() for key, tensor in state.items()}
     plain = json.dumps(config, sort_keys=True)
     pair = hashlib.sha256(plain.encode()).hexdigest()[:16]  # which config goes with which weights
@@ -55,9 +55,13 @@ def write_folder(
 
 
 def read_folder(folder: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """-> (config, state dict) of a folder that `write_folder` wrote. UserError says what is missing
-    or broken."""
-    folder = Path(folder)
+    """-> (config, state dict) of a folder that `write_folder` wrote, or of the run around it.
+
+    UserError says what is missing or broken.
+    """
+    folder = Path(folder).expanduser()
+    if not (folder / CONFIG).exists() and (folder / "model" / CONFIG).is_file():
+        folder = folder / "model"  # a run's folder stands for the model in it
     takes = f"load takes a folder that model.save wrote ({CONFIG}, {WEIGHTS})"
     if not folder.exists():
         raise UserError(f"{takes}; {folder} does not exist")
@@ -65,9 +69,7 @@ def read_folder(folder: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         raise UserError(f"{takes}; {folder} is a file")
     missing = [name for name in (CONFIG, WEIGHTS) if not (folder / name).is_file()]
     if missing:
-        inside = folder / "model"
-        hint = f": did you mean {inside}?" if (inside / CONFIG).is_file() else ""
-        raise UserError(f"{takes}; {folder} has no {' and no '.join(missing)}{hint}")
+        raise UserError(f"{takes}; {folder} has no {' and no '.join(missing)}")
     try:
         config = json.loads((folder / CONFIG).read_text("utf-8"))
     except (OSError, ValueError) as error:

@@ -94,6 +94,8 @@ class Model(nn.Module):
             lacks = "no head" if self.head is None else "no preprocessing in its record"
             wants = "predict takes a model with a head and preprocessing"
             raise UserError(f"{wants}; this one has {lacks}")
+        if batch < 1:
+            raise UserError(f"predict takes batches of at least 1; got {batch}")
         many = isinstance(source, (list, tuple))
         sources, rows, was_training = source if many else [source], [], self.training
         place = next(self.parameters())
@@ -121,7 +123,7 @@ class Model(nn.Module):
         return checkpoint.write_folder(folder, {**config, "record": record}, state)
 
     def state_for(self, layout: str) -> dict[str, Tensor]:
-        """The state dict under another library's keys and shapes, such as "timm"."""
+        """The state dict in another library's keys and shapes, "timm" or "hf"; memory is shared."""
         carried = self.record.carried.get(layout)
         config = self.backbone.config
         return convert.to_theirs(self.rules_for(layout), self.state_dict(), config, carried)
@@ -130,7 +132,7 @@ class Model(nn.Module):
         """The conversion rules of a layout. OptionError where the model's family has none."""
         rules = self.record.rules
         if layout not in rules:
-            takes = ", ".join(rules) or "none, since it belongs to no family"
+            takes = ", ".join(rules) or "none, since no family gives it any"
             got = f"{layout!r}{suggest(layout, rules)}"
             name = self.record.name or "This model"
             raise OptionError(f"{name} has the layouts {takes}; got {got}", "layout")

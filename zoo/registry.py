@@ -2,6 +2,8 @@
 
 import dataclasses
 import inspect
+import numbers
+import typing
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
@@ -17,7 +19,7 @@ from zoo.model import CARRIED, Model, Record, load_state
 from zoo.nn import Backbone, Part
 from zoo.nn.backbone import option_paths
 from zoo.nn.backbone import set_option as set_backbone
-from zoo.nn.config import from_plain, match, paths, put
+from zoo.nn.config import check_value, from_plain, match, paths, put, tuplify
 from zoo.shapes import pair
 
 PARTS: dict[str, dict[str, type[Part]]] = {
@@ -48,29 +50,59 @@ def create(name: str, classes: int | Sequence[str] | None = None, **options: Any
     labels = None
     if classes is not None:
         columns["classes"], labels = count_and_labels(classes)
-    headless = "head" in options and options.pop("head") is None
+    headless = "head" in options
+    if (given := options.pop("head", None)) is not None:
+        wants = "create takes head=None alone (other heads: Model(adapter, backbone, head))"
+        raise OptionError(f"{wants}; got {given!r}", "head")
     taken = inspect.signature(family.build).parameters
-    columns |= {key: options.pop(key) for key in list(options) if key in taken}
+    columns |= {key: tuplify(options.pop(key)) for key in list(options) if key in taken}
+    for key, value in columns.items():
+        check_value("create", key, typing.get_type_hints(family.build)[key], value)
     configs: dict[str, Any] = dict(zip(PARTS, family.build(**columns), strict=True))
+    made = configs["adapter"]
     for key, value in options.items():
         set_option(configs, key, value, taken)
     if headless:
         configs["head"] = None
     parts = {section: build_part(c) for section, c in configs.items() if c is not None}
-    prepare = preprocess_for(family, configs["adapter"])
+    adapter, had = parts["adapter"], getattr(Part.of_config[type(made)], "stages_of", None)
+    if had is not None and had(made) != had(adapter.config):
+        given = ", ".join(key for key in options if key.startswith("adapter."))
+        wants = f"create takes what shapes the stages of {family.name} by its plain names"
+        raise OptionError(f"{wants}; got {given}", given)
+    prepare = preprocess_for(family, adapter.config)
     return Model(**parts, record=Record(family.name, name, labels, prepare, family.rules))
 
 
 def load(folder: str | Path, classes: int | Sequence[str] | None = None) -> Model:
-    """A model that `model.save` wrote, with its weights, labels and preprocessing.
+    """A model that `model.save` or a run wrote, with its weights, labels and preprocessing.
 
     `classes` renews the head, with random weights, for other labels, and keeps all else.
     UserError where a file is missing or broken, ConversionError where a tensor is.
     """
     saved, state = checkpoint.read_folder(folder)
     where = Path(folder) / checkpoint.CONFIG
+    try:
+        return from_saved(saved, state, where, classes)
+    except (TypeError, LookupError, AttributeError, ValueError) as error:
+        if isinstance(error, UserError):
+            raise
+        wants = "load takes a folder as model.save wrote it"
+        raise UserError(f"{wants}; {where} holds a value that fits nothing: {error}") from error
+
+
+def from_saved(
+    saved: dict[str, Any], state: dict[str, torch.Tensor], where: Path, classes: Any
+) -> Model:
+    """config.json and tensors -> the model. Errors of damaged values are `load`'s to explain."""
     configs = {section: read_config(section, saved.get(section), where) for section in PARTS}
     facts = saved.get("record") or {}
+    labels = facts.get("labels")
+    strange = set(facts) - {"family", "name", "labels", "preprocess"}
+    if strange or not (
+        labels is None or (isinstance(labels, list) and all(isinstance(n, str) for n in labels))
+    ):
+        raise ValueError(f"record has {strange or labels}")
     labels, prepare, name = facts.get("labels"), facts.get("preprocess"), facts.get("family")
     record = Record(
         name,
@@ -89,8 +121,12 @@ def load(folder: str | Path, classes: int | Sequence[str] | None = None) -> Mode
     load_state(model, state, assign=True)
     model.record = record = dataclasses.replace(record, carried=carried)
     if classes is not None:
+        if configs["head"] is None:
+            wants = "load takes classes for a model with a head"
+            raise OptionError(f"{wants}; {where} has none", "classes")
         count, labels = count_and_labels(classes)
-        model.head = build_part(dataclasses.replace(configs["head"], classes=count))
+        like = next(iter(model.parameters()))
+        model.head = build_part(dataclasses.replace(configs["head"], classes=count)).to(like.dtype)
         model.record = dataclasses.replace(record, labels=labels)
     return model
 
@@ -98,17 +134,23 @@ def load(folder: str | Path, classes: int | Sequence[str] | None = None) -> Mode
 def find(name: str) -> tuple[Family, dict[str, Any]]:
     """A model's name -> its family and columns. OptionError with the closest name where no family
     takes it."""
-    for family in FAMILIES:
+    for family in FAMILIES if isinstance(name, str) else ():
         columns = family.parse(name)
         if columns is not None:
             return family, columns
-    hint = suggest(name, list_models()) or "; zoo.list_models() shows the names"
+    hint = suggest(str(name), list_models()) or "; zoo.list_models() shows the names"
     raise OptionError(f"create takes the name of a model; got {name!r}{hint}", "name")
 
 
-def count_and_labels(classes: int | Sequence[str]) -> tuple[int, tuple[str, ...] | None]:
-    """10 -> (10, None); ["cat", "dog"] -> (2, ("cat", "dog"))."""
-    return (classes, None) if isinstance(classes, int) else (len(classes), tuple(classes))
+def count_and_labels(classes: Any) -> tuple[int, tuple[str, ...] | None]:
+    """10 -> (10, None); ["cat", "dog"] -> (2, ("cat", "dog")). OptionError for anything else."""
+    if isinstance(classes, numbers.Integral) and not isinstance(classes, bool):
+        return int(classes), None
+    names = tuple(classes) if isinstance(classes, Sequence) and not isinstance(classes, str) else ()
+    if not names or not all(isinstance(n, str) for n in names) or len(set(names)) < len(names):
+        wants = "classes as a number, or as the labels' names, each once"
+        raise OptionError(f"create takes {wants}; got {classes!r}", "classes")
+    return len(names), names
 
 
 def build_part(config: Any) -> Part:
@@ -149,6 +191,8 @@ def preprocess_for(family: Family, adapter: Any) -> Preprocess | None:
     facts = dict(family.preprocess)
     for name in ("mean", "std"):
         values = facts[name]
+        if isinstance(values, float):
+            values = facts[name] = (values,) * 3
         if adapter.channels != len(values):
             facts[name] = (sum(values) / len(values),) * adapter.channels
     return Preprocess(size=pair(adapter.size), channels=adapter.channels, **facts)

@@ -1,9 +1,10 @@
 """The letters that every shape in this package is written in, and the check at its borders.
 
 Dimension key:
-    B batch   T tokens (queries)   S keys   H heads   G key/value heads   K head width   D model
-    width N tokens in a group   C channels   A position axes   P prefix tokens   h, w grid rows,
-    columns
+
+    B batch   T tokens (queries)   S keys   N tokens in a group   P prefix tokens
+    H heads   G key/value heads   K head width   D model width
+    C channels   A position axes   h, w grid rows and columns
 """
 
 from torch import Tensor

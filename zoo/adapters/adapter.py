@@ -18,17 +18,25 @@ POSITIONS = ("learned", "sincos", "sincos_scaled", "none")
 
 
 class Adapter(Part[C]):
-    """Base: owns `prefix` (P, D) tokens and a learned table `position` (rows, D), where asked."""
+    """Base: owns `token` (1, D), `registers` (R, D) and a learned table `position` (rows, D)."""
 
     grid: tuple[int, ...] = ()  # the grid of a learned table
 
-    def own(self, c: C, prefix: int, rows: int) -> None:
-        """Make the parameters: `prefix` tokens, and `rows` of positions if they are learned."""
+    def own(self, c: C, rows: int) -> None:
+        """Make what the config asks for; `rows` of positions if they are learned."""
         self.where, self.dim = type(self).__name__, c.dim
         self.has_class = getattr(c, "class_token", True)
         one_of(self.where, "position", c.position, POSITIONS)
-        self.prefix = owned((prefix, c.dim)) if prefix else None
+        registers = getattr(c, "registers", 0)
+        self.token = owned((1, c.dim)) if getattr(c, "class_token", False) else None
+        self.registers = owned((registers, c.dim)) if registers else None
         self.position = owned((rows, c.dim)) if c.position == "learned" else None
+
+    @property
+    def prefix(self) -> Tensor | None:
+        """-> (P, D): the class token, then the registers; None for neither."""
+        parts: list[Tensor] = [part for part in (self.token, self.registers) if part is not None]
+        return torch.cat(parts) if parts else None
 
     def on_grid(self, x: Tensor, grid: tuple[int, ...]) -> Tokens:
         """(B, T, D) tokens of a grid of the adapter's axes -> Tokens of (B, P + T, D)."""
@@ -37,7 +45,8 @@ class Adapter(Part[C]):
             table = resize_table(self.position, self.grid, grid)
         elif c.position != "none":
             table = sincos_grid(grid, c.dim, c.base, x.dtype, x.device)
-        count = 0 if self.prefix is None else len(self.prefix)
+        prefix = self.prefix
+        count = 0 if prefix is None else len(prefix)
         full: Grid = (*(1,) * (3 - len(grid)), *grid)  # type: ignore[assignment]  # three sides
         return self.tokens(x, table, grid_places(grid, count, x.device), grid=full)
 
@@ -53,9 +62,9 @@ class Adapter(Part[C]):
             table = F.embedding(places + getattr(c, "offset", 0), self.position)
         elif c.position != "none":
             table = sincos(places[..., None], c.dim)
-        if self.prefix is not None:
-            places = F.pad(places, (len(self.prefix), 0))
-            keep = None if keep is None else F.pad(keep, (len(self.prefix), 0), value=True)
+        if (prefix := self.prefix) is not None:
+            places = F.pad(places, (len(prefix), 0))
+            keep = None if keep is None else F.pad(keep, (len(prefix), 0), value=True)
         return self.tokens(x, table, places[..., None], keep).replace(**more)
 
     def tokens(

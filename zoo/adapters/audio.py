@@ -58,7 +58,7 @@ class Frames(Adapter[FramesConfig]):
         else:
             self.conv1 = nn.Conv1d(c.channels, c.dim, 3, padding=1)
             self.conv2 = nn.Conv1d(c.dim, c.dim, 3, stride=c.stride, padding=1)
-        self.own(c, int(c.class_token), c.length)
+        self.own(c, c.length)
         self.norm = make_norm(c.norm, c.dim, c.eps)
         initialise(self, c.init)
 

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from zoo.adapters.adapter import Adapter
 from zoo.errors import OptionError, ShapeError, one_of
-from zoo.nn import initialise
 from zoo.shapes import check, pair
 from zoo.tokens import Tokens
 
@@ -50,8 +49,6 @@ class PatchesConfig:
     """Whether the last projection has a bias."""
     dropout: float = 0.0
     """Zeroed share of the tokens' values."""
-    init: str = "normal"
-    """How Linears start: normal or xavier."""
 
 
 class Patches(Adapter[PatchesConfig]):
@@ -74,8 +71,7 @@ class Patches(Adapter[PatchesConfig]):
             cut.requires_grad_(False)
         self.stem = conv_stem(c, self.patch) if c.stem == "conv" else cut
         prefix = int(c.class_token) + c.registers
-        self.own(c, prefix, math.prod(self.grid) + prefix * c.position_prefix)
-        initialise(self, c.init)
+        self.own(c, math.prod(self.grid) + prefix * c.position_prefix)
 
     def grid_of(self, height: int, width: int) -> tuple[int, int]:
         """Pixels -> patches, (rows, columns). ShapeError for a picture that patches do not fill.

@@ -55,7 +55,7 @@ class Subwords(Adapter[SubwordsConfig]):
         c = self.configure(config, fields)
         self.embed = owned((c.vocabulary, c.narrow or c.dim))
         self.widen = None if c.narrow is None else nn.Linear(c.narrow, c.dim)
-        self.own(c, 0, c.length + c.offset)
+        self.own(c, c.length + c.offset)
         self.segment = owned((c.segments, c.dim)) if c.segments else None
         self.norm = make_norm(c.norm, c.dim, c.eps)
         initialise(self, c.init)

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from zoo.adapters.adapter import Adapter
 from zoo.errors import ShapeError
-from zoo.nn import initialise
 from zoo.shapes import check
 from zoo.tokens import Grid, Tokens
 
@@ -35,8 +34,6 @@ class TubesConfig:
     """Slowest wavelength of the sinusoids / 2 pi."""
     dropout: float = 0.0
     """Zeroed share of the tokens' values."""
-    init: str = "normal"
-    """How Linears start."""
 
 
 class Tubes(Adapter[TubesConfig]):
@@ -51,8 +48,7 @@ class Tubes(Adapter[TubesConfig]):
         c = self.configure(config, fields)
         self.grid = self.grid_of(c.size)
         self.stem = nn.Conv3d(c.channels, c.dim, c.tube, c.tube)
-        self.own(c, int(c.class_token), math.prod(self.grid) + c.class_token)
-        initialise(self, c.init)
+        self.own(c, math.prod(self.grid) + c.class_token)
 
     def grid_of(self, sides: tuple[int, ...]) -> Grid:
         """Frames and pixels -> tubes (t, h, w). ShapeError for a video that they do not fill."""

@@ -19,7 +19,6 @@ from zoo.nn import (
     Stage,
     Windows,
     WindowTable,
-    initialise,
     make_norm,
 )
 from zoo.ops import grid_places
@@ -55,8 +54,6 @@ class SwinPatchesConfig:
     """What happens where windows do not fill the grid: mask, attend or attend_after."""
     eps: float = 1e-5
     """Added to the variance in norms."""
-    init: str = "normal"
-    """How Linears start."""
 
 
 class SwinPatches(Part[SwinPatchesConfig]):
@@ -82,11 +79,12 @@ class SwinPatches(Part[SwinPatchesConfig]):
                 f"patch {c.patch}",
                 "depths",
             )
+        if c.version not in (1, 2):
+            raise OptionError(f"SwinPatches takes version 1 or 2; got {c.version}", "version")
         self.dim, self.has_class = c.dim, False
         conv: Any = nn.Conv2d if len(c.patch) == 2 else nn.Conv3d
         self.stem = conv(c.channels, c.dim, c.patch, c.patch)
         self.norm = make_norm("layer", c.dim, c.eps)
-        initialise(self, c.init)
 
     @property
     def stages(self) -> tuple[Stage, ...]:

@@ -1,16 +1,21 @@
 """Every picture is decoded once before anything is trained."""
 
 import hashlib
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from time import monotonic
 from typing import NamedTuple
 
-from zoo.data.layout import listed
 from zoo.data.splits import Rows
 from zoo.errors import UserError
 from zoo.inputs.image import PictureError, decode_image
+from zoo.inputs.names import is_text, listed, printable
+
+EVERY = 5.0  # seconds between two lines on how far the check is
+log = logging.getLogger("zoo")
 
 
 class Seen(NamedTuple):
@@ -32,14 +37,27 @@ def cores() -> int:
 
 
 def look_at(paths: Sequence[Path]) -> dict[Path, Seen]:
-    """Decode each file once, on all cores (Pillow decodes outside of Python's lock)."""
+    """Decode each file once, on all cores (Pillow decodes outside of Python's lock).
+
+    Logs how far it is every `EVERY` seconds, so that a short check says nothing.
+    """
+    seen: dict[Path, Seen] = {}
+    due = monotonic() + EVERY
     with ThreadPoolExecutor(cores()) as pool:
-        return dict(zip(paths, pool.map(_look, paths), strict=True))
+        for path, found in zip(paths, pool.map(_look, paths), strict=True):
+            seen[path] = found
+            if monotonic() >= due:
+                due = monotonic() + EVERY
+                # a warning, since that is shown even where nobody has set logging up
+                log.warning("checked %d of %d pictures", len(seen), len(paths))
+    return seen
 
 
-def drop_unreadable(seen: Mapping[Path, Seen], on_bad: str) -> tuple[str, ...]:
+def report_unreadable(seen: Mapping[Path, Seen], on_bad: str) -> tuple[str, ...]:
     """A line for each unreadable file. UserError if there is one and on_bad is not "skip"."""
-    lines = tuple(f"{path}: {found.reason}" for path, found in seen.items() if found.reason)
+    lines = tuple(
+        f"{printable(path)}: {found.reason}" for path, found in seen.items() if found.reason
+    )
     if lines and on_bad != "skip":
         raise UserError(
             f"data takes readable pictures; {len(lines)} of {len(seen)} cannot be read "
@@ -78,6 +96,8 @@ def duplicate_notes(splits: Mapping[str, Rows], seen: Mapping[Path, Seen]) -> li
 
 
 def _look(path: Path) -> Seen:
+    if not is_text(path):
+        return Seen(reason="its path is not UTF-8: rename it")
     try:
         picture = decode_image(path)
         digest = hashlib.blake2b(picture.tobytes(), digest_size=16, key=b"%dx%d" % picture.size)

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from zoo.data.check import Seen, drop_unreadable, duplicate_notes, look_at
-from zoo.data.layout import existing_folder, find_pictures, find_splits, listed, sub_folders
+from zoo.data.check import Seen, duplicate_notes, look_at, report_unreadable
+from zoo.data.layout import existing_folder, find_pictures, find_splits, sub_folders
 from zoo.data.splits import Rows, Splits, draw, fingerprint
 from zoo.errors import UserError
 from zoo.inputs import label_index, order_labels
+from zoo.inputs.names import listed
 
 ORDER = ("train", "val", "test")
 
@@ -128,7 +129,7 @@ def _read(folders: Mapping[str, Path], labels: tuple[str, ...] | None, on_bad: s
     labels = labels or _labels(folders["train"], files["train"])
     numbered = {split: _number(classes, labels, folders[split]) for split, classes in files.items()}
     seen = look_at([path for pairs in numbered.values() for path, _ in pairs])
-    skipped = drop_unreadable(seen, on_bad)
+    skipped = report_unreadable(seen, on_bad)
     if skipped:
         notes.append(f"left out {len(skipped)} unreadable pictures: {listed(skipped)}")
     rows = {

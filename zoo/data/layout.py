@@ -1,12 +1,14 @@
 """What lies in a folder: splits, classes, pictures. Nothing is opened here."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+import unicodedata
+from collections.abc import Callable
 from pathlib import Path
 
 from zoo.errors import UserError, suggest
 from zoo.inputs import clean_label
 from zoo.inputs.image import SUFFIXES
+from zoo.inputs.names import is_text, listed, printable
 
 SPLIT_NAMES = {
     "train": "train",
@@ -18,19 +20,36 @@ SPLIT_NAMES = {
     "testing": "test",
 }
 TAKES = "a folder with one sub-folder of pictures per class"
-_LISTED = 5  # so many names at most stand in a sentence
+MACHINE_MADE = frozenset(  # by systems, file servers and archivers; compared in small letters
+    {
+        "#recycle", "#snapshot", "$recycle.bin", "@eadir", "@recently-snapshot", "@recycle", "@tmp",
+        "__macosx", "__pycache__", "desktop.ini", "ehthumbs.db", "lost+found", "recycler",
+        "system volume information", "thumbs.db",
+    }
+)  # fmt: skip
 
 
-def listed(names: Iterable[object], most: int = _LISTED) -> str:
-    """ "a, b, c", or "a, b and 7 more"."""
-    texts = [str(name) for name in names]
-    more = f" and {len(texts) - most} more" if len(texts) > most else ""
-    return ", ".join(texts[:most]) + more
+def is_picture(path: Path) -> bool:
+    """Whether a file is a picture by its name alone: not hidden, with the ending of a picture."""
+    return not _hidden(path.name) and path.suffix.lower() in SUFFIXES
+
+
+def is_hidden(path: Path, root: Path) -> bool:
+    """Whether a path below `root`, or a folder on the way to it, starts with a dot or is made by a
+    machine (`MACHINE_MADE`). How `root` itself is named does not matter.
+
+    ValueError if the path is not below `root`.
+    """
+    return any(map(_hidden, path.relative_to(root).parts))
 
 
 def existing_folder(path: str | os.PathLike[str], key: str) -> Path:
     """The path of a folder that is there. UserError that names the key it was given for."""
     folder = Path(path).expanduser()
+    if not is_text(folder):
+        raise UserError(
+            f"{key} takes a folder with a UTF-8 path; {printable(folder)} is none: rename it"
+        )
     if folder.is_dir():
         return folder
     if folder.exists():
@@ -41,8 +60,8 @@ def existing_folder(path: str | os.PathLike[str], key: str) -> Path:
 
 
 def sub_folders(folder: Path) -> list[Path]:
-    """Folders in a folder, without hidden ones, by name."""
-    return sorted(f for f in folder.iterdir() if f.is_dir() and not f.name.startswith("."))
+    """Folders in a folder, sorted by name, without hidden ones (see `is_hidden`)."""
+    return sorted(f for f in folder.iterdir() if f.is_dir() and not _hidden(f.name))
 
 
 def find_splits(root: Path, key: str) -> tuple[dict[str, Path], list[str]]:
@@ -63,11 +82,13 @@ def find_splits(root: Path, key: str) -> tuple[dict[str, Path], list[str]]:
         splits[split] = folder
     if not splits:
         return {"train": root}, _beside(root)
-    if not others:
-        return splits, []
     nested = "train" in splits and bool(sub_folders(splits["train"]))
-    if nested and len(splits) > 1:
-        return splits, [f"{root}: left out {listed(f.name for f in others)}, which is no split"]
+    if not others or (nested and len(splits) > 1):
+        notes: list[str] = []
+        _note_hidden(notes, root, [f for f in root.iterdir() if _hidden(f.name)])
+        if others:
+            notes.append(f"{root}: left out {listed(f.name for f in others)}, which is no split")
+        return splits, notes
     if list(splits) == ["train"] and not nested:
         return {"train": root}, [
             f"{root}: {splits['train'].name} is taken for a class, not a split"
@@ -82,46 +103,74 @@ def find_pictures(root: Path, key: str) -> tuple[dict[str, list[Path]], list[str
     """{class: its pictures, sorted}, and notes. A class folder is searched to any depth.
 
     Hidden files and folders, and files without the ending of a picture, are left out and noted;
-    so are class folders without a picture. UserError if there is no picture in a class folder.
+    so are class folders without a picture. UserError if there is no picture in a class folder, and
+    for a class folder whose name is blank or not UTF-8.
     """
     found: dict[str, list[Path]] = {}
+    named: dict[str, str] = {}  # class -> the first folder of that name
     others: list[Path] = []
+    hidden = [f for f in root.iterdir() if _hidden(f.name)]
     notes: list[str] = []
     for folder in sub_folders(root):
-        files = sorted(_files(folder), key=lambda f: f.as_posix())
-        pictures = [f for f in files if is_picture(f)]
+        label = _label(folder, key)
+        files = _files(folder, hidden)
+        found.setdefault(label, []).extend(f for f in files if is_picture(f))
         others += [f for f in files if not is_picture(f)]
-        label = clean_label(folder.name)
-        if not label:
-            raise UserError(f"{key} takes folders named by their class; {folder}{os.sep} is blank")
-        if label in found:
-            notes.append(
-                f"{root}: two folders are class {label!r}, since blanks around a name do not count"
-            )
-        found.setdefault(label, []).extend(pictures)
+        first = named.setdefault(label, folder.name)
+        if first != folder.name:
+            why = _why_same(first, folder.name)
+            notes.append(f"{root}: two folders are class {label!r}, since {why}")
     loose = [f for f in root.iterdir() if f.is_file() and is_picture(f)]
     if not any(found.values()):
         raise UserError(f"{key} takes {TAKES}; {_instead(root, loose, list(found), others)}")
     _note(notes, f"{root}: no picture in class folders", [n for n, f in found.items() if not f])
     _note(notes, f"{root}: left out, not pictures by their ending", others, _below(root))
     _note(notes, f"{root}: left out, in no class folder", sorted(loose), _below(root))
+    _note_hidden(notes, root, hidden)
     return {label: files for label, files in found.items() if files}, notes
 
 
-def is_picture(path: Path) -> bool:
-    """By its name alone."""
-    return not path.name.startswith(".") and path.suffix.lower() in SUFFIXES
+def _hidden(name: str) -> bool:
+    return name.startswith(".") or name.lower() in MACHINE_MADE
 
 
-def _files(folder: Path) -> Iterator[Path]:
-    """All files below a folder but those in hidden folders; links are followed, once each."""
+def _label(folder: Path, key: str) -> str:
+    """The class that a folder stands for."""
+    if not is_text(folder.name):
+        raise UserError(
+            f"{key} takes folders named by their class in UTF-8; {printable(folder)} is not: "
+            "rename it"
+        )
+    label = clean_label(folder.name)
+    if not label:
+        raise UserError(f"{key} takes folders named by their class; {folder}{os.sep} is blank")
+    return label
+
+
+def _why_same(one: str, other: str) -> str:
+    """Why two folder names are one class."""
+    blanks = "blanks around a name do not count"
+    accents = "their names look alike and differ only in how Unicode writes the characters"
+    if one.strip() == other.strip():
+        return blanks
+    composed = (unicodedata.normalize("NFC", name) for name in (one, other))
+    return accents if len({*composed}) == 1 else f"{accents}, and {blanks}"
+
+
+def _files(folder: Path, hidden: list[Path]) -> list[Path]:
+    """All files below a folder, sorted; links are followed, once each. `hidden` gets what is."""
+    files: list[Path] = []
     seen: set[str] = set()
     for at, folders, names in os.walk(folder, followlinks=True):
         real = os.path.realpath(at)
-        folders[:] = [] if real in seen else [f for f in folders if not f.startswith(".")]
-        if real not in seen:
-            yield from (Path(at, name) for name in names)
+        if real in seen:
+            folders[:] = []
+            continue
         seen.add(real)
+        hidden += [Path(at, name) for name in (*folders, *names) if _hidden(name)]
+        files += [Path(at, name) for name in names if not _hidden(name)]
+        folders[:] = [name for name in folders if not _hidden(name)]
+    return sorted(files, key=lambda f: f.as_posix())
 
 
 def _beside(root: Path) -> list[str]:
@@ -143,10 +192,10 @@ def _instead(root: Path, loose: list[Path], empty: list[str], others: list[Path]
             "folder named by its class"
         )
     if empty:
-        kinds = sorted({f.suffix or f.name for f in others if not f.name.startswith(".")})
+        kinds = sorted({f.suffix or f.name for f in others})
         what = f", only {listed(kinds)} files" if kinds else ""
         return f"the folders in {root} ({listed(empty)}) hold no pictures{what}"
-    return f"{root} is empty"
+    return f"{root} holds no class folders" if any(root.iterdir()) else f"{root} is empty"
 
 
 def _below(root: Path) -> Callable[[Path], str]:
@@ -156,3 +205,7 @@ def _below(root: Path) -> Callable[[Path], str]:
 def _note(notes: list[str], text: str, items: list, name: Callable = str) -> None:
     if items:
         notes.append(f"{text}: {len(items)} ({listed(map(name, items))})")
+
+
+def _note_hidden(notes: list[str], root: Path, hidden: list[Path]) -> None:
+    _note(notes, f"{root}: left out, hidden or made by a machine", sorted(hidden), _below(root))

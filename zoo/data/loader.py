@@ -66,10 +66,16 @@ class ImageData(lightning.LightningDataModule):
     micro_batch). Training order and augmentation are functions of (seed, epoch), set through the
     samplers' `set_epoch`; no batch is dropped, so the last of an epoch may be smaller. Under DDP
     each rank trains on its share and evaluates its own rows, none twice (see zoo.data.sampling).
+    UserError for a model without preprocessing for pictures (`preprocess` None).
     """
 
-    def __init__(self, splits: Splits, preprocess: Preprocess, config: Any):
+    def __init__(self, splits: Splits, preprocess: Preprocess | None, config: Any):
         super().__init__()
+        if preprocess is None:
+            raise UserError(
+                "folders of pictures take a model with preprocessing for pictures; this one's "
+                "record has none: choose a model for pictures (`zoo list models`)"
+            )
         self.splits, self.preprocess, self.config = splits, preprocess, config
         decoded = preprocess.channels * sum(sum(r.pixels) for r in splits.rows().values())
         self.in_memory = decoded <= IN_MEMORY

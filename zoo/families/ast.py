@@ -17,9 +17,9 @@ SIZES = {
 BODY, BLOCK = "audio_spectrogram_transformer", "backbone.stages.0.blocks.{i}"
 LAYER = f"{BODY}.layers.{{i}}"
 QKV = tuple(f"{LAYER}.attention.{n}_proj.*" for n in "qkv")
-PREFIX = tuple(f"{BODY}.embeddings.{n}_token" for n in ("cls", "distillation"))
 HF = (
-    Rule(PREFIX,                                              "adapter.prefix", lead=1),
+    Rule(f"{BODY}.embeddings.cls_token",                      "adapter.token", lead=1),
+    Rule(f"{BODY}.embeddings.distillation_token",             "adapter.registers", lead=1),
     Rule(f"{BODY}.embeddings.position_embeddings",            "adapter.position", lead=1),
     Rule(f"{BODY}.embeddings.patch_embeddings.projection.*",  "adapter.stem.*"),
     Rule(f"{LAYER}.layernorm_before.*",                       f"{BLOCK}.attn_norm.*"),

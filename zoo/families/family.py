@@ -24,7 +24,6 @@ class Family:
     """Conversion rules by layout."""
     preprocess: Mapping[str, Any] | None = None
     """Facts of a picture's preprocessing: mean, std, interpolation, crop."""
-    api: int = 1
 
 
 def of_sizes(sizes: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, Any] | None:

@@ -31,7 +31,8 @@ NAMES = tuple(f"vit_{end}" for end in (
 ))
 BLOCK = "backbone.stages.0.blocks.{i}"
 TIMM = (
-    Rule("cls_token",              "adapter.prefix", lead=1),
+    Rule("cls_token",              "adapter.token", lead=1),
+    Rule("reg_token",              "adapter.registers", lead=1),
     Rule("pos_embed",              "adapter.position", lead=1),
     Rule("patch_embed.proj.*",     "adapter.stem.*"),
     Rule("blocks.{i}.norm1.*",     f"{BLOCK}.attn_norm.*"),
@@ -57,7 +58,8 @@ def parse(name: str) -> dict[str, Any] | None:
 
 
 def build(
-    dim: int, depth: int, heads: int, ratio: float, patch: int, size: int,
+    dim: int, depth: int, heads: int, ratio: float, patch: int | tuple[int, int],
+    size: int | tuple[int, int],
     channels: int = 3, classes: int = 1000,
 ) -> tuple[PatchesConfig, BackboneConfig, ClassifyConfig]:
     """Columns -> configs; `ratio` is the MLP's width over the model's."""

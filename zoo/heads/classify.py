@@ -31,9 +31,9 @@ class ClassifyConfig:
     """label: one of the classes.  labels: any of them.  numbers: regression, one number per
     class."""
     pool: str = "class"
-    """class: the first kept token.  prefix: the mean of class and register tokens (DeiT, AST).
-    mean: of the kept tokens behind the prefix.  last: the last kept one.  pick: the one that the
-    adapter picked.  attention: what a learned query gathers (Zhai et al. 2021,
+    """class: the class token, or the first kept one.  prefix: the mean of class and register tokens
+    (DeiT, AST). mean: of the kept tokens behind the prefix.  last: the last kept one.  pick: the
+    one that the adapter picked.  attention: what a learned query gathers (Zhai et al. 2021,
     arXiv:2106.04560)."""
     norm: str = "none"
     """A norm of the pooled vector: layer, rms or none."""
@@ -46,7 +46,7 @@ class ClassifyConfig:
     bias: bool = True
     """Whether the Linear has a bias."""
     init: str = "normal"
-    """How the Linear starts: normal or xavier."""
+    """How the Linear starts: normal, xavier, orthogonal or depth_scaled."""
 
 
 class Classify(Part[ClassifyConfig]):
@@ -81,6 +81,8 @@ class Classify(Part[ClassifyConfig]):
             case "class":
                 return x[:, 0] if prefix or keep is None else x[batch_of(x), keep.int().argmax(1)]
             case "prefix":
+                if not prefix:
+                    raise ShapeError("Classify with pool prefix takes a prefix; got none")
                 return x[:, :prefix].mean(1)
             case "last":
                 return x[:, -1] if keep is None else x[batch_of(x), last_of(keep)]

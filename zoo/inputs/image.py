@@ -18,6 +18,8 @@ from PIL import ExifTags, Image
 from torch import Tensor
 
 from zoo.errors import UserError
+from zoo.inputs.jpeg import check_whole
+from zoo.inputs.names import printable
 
 # What Pillow may open. Not EPS, WMF and others that hand the file to another program.
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "AVIF", "JPEG2000", "MPO", "PPM", "ICO")
@@ -29,6 +31,7 @@ _UNREADABLE = (  # what Pillow's decoders raise on broken files
     OSError, SyntaxError, ValueError, TypeError, LookupError, EOFError, ArithmeticError,
     MemoryError, struct.error, zlib.error, Image.DecompressionBombError,
 )  # fmt: skip
+_WIDENED = ("PNG", "PPM")  # their 16 bits may be opened in mode "I", with 65535 for white
 _UPRIGHT = {  # EXIF's orientation -> what undoes it
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -61,9 +64,10 @@ def decode_image(
 ) -> Image.Image:
     """A file, its bytes or a PIL picture -> an upright PIL picture, "L" (1 channel) or "RGB" (3).
 
-    A grey scale of 16 bits is brought to 8; values without a stated scale (PIL's "I" and "F") are
-    taken to be of the first of the ranges 0..1 ("F" only), 0..255, 0..65535 that holds them all.
-    PictureError (a UserError) names a file that cannot be read and says why.
+    Where 65535 is known to be white (PIL's "I;16", PGM and PNG files), it becomes 255. Values
+    without a stated scale ("I" and "F": TIFF files, pictures in memory) are taken to be of the
+    first of the ranges 0..1 ("F" only), 0..255, 0..65535 that holds them all. PictureError (a
+    UserError) names a file that cannot be read, and says why; so for a JPEG that ends early.
     """
     if channels not in (1, 3):
         raise UserError(
@@ -82,6 +86,9 @@ def decode_image(
         if not data:
             raise ValueError("it is empty (0 bytes)")
         with Image.open(io.BytesIO(data), formats=_formats()) as image:
+            image.load()
+            if image.format in ("JPEG", "MPO"):
+                check_whole(image, data)
             return _plain(image, channels, background)
     except Image.UnidentifiedImageError:
         raise PictureError.of(_name(source), "its content is in no known picture format") from None
@@ -149,19 +156,20 @@ def _name(source: Any) -> str:
     if isinstance(source, bytes):
         return f"what was given as {len(source)} bytes"
     if isinstance(source, Image.Image):
-        return str(getattr(source, "filename", "") or f"the PIL picture (mode {source.mode})")
-    return str(source)
+        return printable(getattr(source, "filename", "") or f"the PIL picture (mode {source.mode})")
+    return printable(source)
 
 
 def _plain(image: Image.Image, channels: int, background: tuple[int, int, int]) -> Image.Image:
     """Turn upright, scale to 8 bits, put on the background, convert."""
     if 0 in image.size:
         raise ValueError(f"it has no pixels ({image.width} x {image.height})")
+    image.load()  # before the tag is asked for: Pillow turns TIFFs by itself here and drops the tag
     turn = _UPRIGHT.get(image.getexif().get(ExifTags.Base.Orientation, 1))
-    is_file = image.format is not None
+    has_scale = image.mode not in ("I", "F") or image.format in _WIDENED
     image = image.copy() if turn is None else image.transpose(turn)
     if image.mode in ("I", "F") or image.mode.startswith("I;16"):
-        image = _eight_bits(image, is_file)
+        image = _eight_bits(image, has_scale)
     if image.mode == "La":
         image = image.convert("LA")
     if image.has_transparency_data:
@@ -176,14 +184,14 @@ def _plain(image: Image.Image, channels: int, background: tuple[int, int, int]) 
     return image
 
 
-def _eight_bits(image: Image.Image, is_file: bool) -> Image.Image:
+def _eight_bits(image: Image.Image, has_scale: bool) -> Image.Image:
     """Modes "I;16", "I" and "F" -> "L", or "LA" where one value is declared transparent."""
     values = np.asarray(image).astype(np.float64)
     low, high = values.min(), values.max()
     if image.mode == "F":
         scales = (1, 255, 65535)
-    else:  # a file in mode "I" was widened from 16 bits; in memory it may come from convert("I")
-        scales = (65535,) if is_file or image.mode != "I" else (255, 65535)
+    else:
+        scales = (65535,) if has_scale else (255, 65535)
     white = next((scale for scale in scales if high <= scale), None)
     if white is None or not low >= 0:
         raise ValueError(

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal
 
 from zoo.errors import UserError, suggest
+from zoo.inputs.names import listed
 
 _NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]+)?")
-_LISTED = 10  # so many names at most stand in a message
+_LISTED = 10  # more than elsewhere: the right name is likely to be among them
 
 
 def clean_label(name: str) -> str:
@@ -31,8 +32,7 @@ def label_index(name: str, labels: Sequence[str], where: str) -> int:
     clean = clean_label(name)
     if clean in labels:
         return labels.index(clean)
-    known = ", ".join(labels[:_LISTED]) + (", ..." if len(labels) > _LISTED else "")
-    hint = suggest(clean, labels)
+    known, hint = listed(labels, _LISTED), suggest(clean, labels)
     raise UserError(
         f"{where} takes the {len(labels)} classes of the training data ({known}); "
         f"got {clean!r}, which is none of them{hint}"

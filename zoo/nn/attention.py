@@ -91,6 +91,10 @@ class Attention(nn.Module):
             one_of("Attention", "scale", c.scale, ("cosine",))
             self.log_scale = nn.Parameter(torch.full((heads,), math.log(10.0)))
         self.position = None if c.position is None else c.position.bias(heads)
+        kind = type(c.position)
+        if self.position is None and c.position and kind.rotation is Position.rotation:
+            wants = "Attention takes a position that rotates or makes a bias"
+            raise OptionError(f"{wants}; {c.position.kind} does neither", "position")
         self.inner_norm = make_norm(c.inner_norm, heads * width, eps)
         self.out = Linear(heads * width, dim, bias=c.out_bias)
 

@@ -80,19 +80,21 @@ class BackboneStage(nn.Module):
 
     def __init__(self, stage: Stage, dim: int, rates: list[float], source: int | None):
         super().__init__()
-        if stage.depth % stage.share:
-            raise OptionError(
-                f"Stage takes a share that divides its depth; got {stage.share} of {stage.depth}",
-                "share",
-            )
+        wrong = [i for i in stage.change if i not in range(stage.depth // stage.share)]
+        if stage.depth % stage.share or wrong:
+            got = f"share {stage.share} of {stage.depth}, changes of blocks {list(stage.change)}"
+            wants = "a share that divides its depth, and changes of its own blocks"
+            raise OptionError(f"Stage takes {wants}; got {got}", "share")
         self.merge = None if stage.merge is None else Merge(dim, stage.block.dim, stage.merge)
         own = range(stage.depth // stage.share)
         blocks = (Block(stage.config_of(i), rates[i * stage.share], source) for i in own)
         self.blocks = nn.ModuleList(blocks)  # type: ignore[assignment]
         self.share = stage.share
-        self.position = (
-            None if stage.position is None else stage.position.bias(stage.block.attn.heads)
-        )
+        heads = stage.block.attn.heads
+        self.position = None if stage.position is None else stage.position.bias(heads)
+        if stage.position is not None and self.position is None:
+            got = stage.position.kind
+            raise OptionError(f"Stage takes a position that makes a bias; got {got}", "position")
 
 
 class Backbone(Part[BackboneConfig]):
@@ -110,6 +112,9 @@ class Backbone(Part[BackboneConfig]):
         if config is None and "stages" not in fields:
             config = one_stage(**fields)
         c = self.configure(config, fields)
+        if not c.stages or c.stages[0].merge is not None:
+            wants = "Backbone takes stages, the first without a merge"
+            raise OptionError(f"{wants}; got {len(c.stages)} stages", "stages")
         depth = sum(stage.depth for stage in c.stages)
         rates = [c.drop_path * i / max(depth - 1, 1) for i in range(depth)]
         dims = [c.stages[0].block.dim, *(stage.block.dim for stage in c.stages)]
@@ -120,10 +125,6 @@ class Backbone(Part[BackboneConfig]):
         )
         self.stages = nn.ModuleList(stages)  # type: ignore[assignment]
         self.dim_in, self.dim = dims[0], dims[-1]
-        if c.stages[0].merge is not None:
-            raise OptionError(
-                "Backbone takes a first stage without merge; got one with it", "merge"
-            )
         self.norm = make_norm(c.norm, self.dim, c.eps)
         initialise(self, c.init, depth)
 
@@ -187,9 +188,18 @@ class Backbone(Part[BackboneConfig]):
         chance = torch.rand(batch, count, device=tokens.x.device)
         if tokens.keep is not None:  # padding goes first
             chance = chance.masked_fill(~tokens.keep[:, prefix:], 2.0)
+        places = torch.arange(count, device=chance.device)
+        if tokens.pick is not None:  # what a head will read stays
+            chance = chance.masked_fill(places == tokens.pick[:, None] - prefix, -1.0)
+        if not prefix and tokens.grid is None:  # a text's class token is its first
+            first = 0 if tokens.keep is None else tokens.keep.int().argmax(1)[:, None]
+            chance = chance.masked_fill(places == first, -1.0)
         kept = chance.argsort(1)[:, :left].sort(1).values + prefix
         front = torch.arange(prefix, device=kept.device).expand(batch, -1)
         kept = torch.cat((front, kept), 1)
+        picked = None
+        if tokens.pick is not None:
+            picked = (kept == tokens.pick[:, None]).int().argmax(1)
 
         def pick(x: Tensor | None) -> Tensor | None:
             if x is None:
@@ -201,7 +211,7 @@ class Backbone(Part[BackboneConfig]):
         fields = {
             name: pick(getattr(tokens, name)) for name in ("x", "keep", "positions", "sample")
         }
-        return tokens.replace(**fields, grid=None)
+        return tokens.replace(**fields, grid=None, pick=picked)
 
 
 def surroundings(
@@ -247,9 +257,9 @@ def one_stage(*, bias: bool = True, **options: Any) -> BackboneConfig:
     `bias=False` takes it from every Linear; `norm` and `eps` mean all norms.
     """
     sizes = {name: options.pop(name, None) for name in ("dim", "depth", "heads")}
-    attn = AttentionConfig(sizes["heads"] or 1, bias="qkv" if bias else "none", out_bias=bias)
-    block = BlockConfig(sizes["dim"] or 1, attn, MlpConfig(bias=bias))
-    config = BackboneConfig((Stage(sizes["depth"] or 1, block),))
+    dim, depth, heads = (1 if size is None else size for size in sizes.values())
+    attn = AttentionConfig(heads, bias="qkv" if bias else "none", out_bias=bias)
+    config = BackboneConfig((Stage(depth, BlockConfig(dim, attn, MlpConfig(bias=bias))),))
     for name, value in options.items():
         every = option_paths(config)
         for path in SHORT.get(name) or match(name, every, "Backbone", sizes):

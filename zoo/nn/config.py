@@ -1,6 +1,7 @@
 """Configs: frozen dataclasses of plain values, from and to JSON, with options found by name."""
 
 import dataclasses
+import math
 import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping
@@ -86,8 +87,9 @@ def from_plain(hint: Any, value: Any, owner: str = "") -> Any:
         if typing.get_origin(kind) is tuple and isinstance(value, (list, tuple)):
             inner = typing.get_args(kind)
             each = inner[:1] * len(value) if inner[-1] is Ellipsis else inner
-            pairs = zip(each, value, strict=True)
-            return tuple(from_plain(k, item, owner) for k, item in pairs)
+            if len(each) == len(value):  # else `check_config` says so
+                pairs = zip(each, value, strict=True)
+                return tuple(from_plain(k, item, owner) for k, item in pairs)
     return tuplify(value)
 
 
@@ -100,10 +102,10 @@ def paths(config: Any, prefix: str = "") -> Iterator[str]:
     """The dotted names of all options of a config and of the plain configs within it."""
     for field in dataclasses.fields(config):
         value, name = getattr(config, field.name), f"{prefix}{field.name}"
-        if dataclasses.is_dataclass(value) and not isinstance(value, Choice):
-            yield from paths(value, f"{name}.")
-        else:
+        if not dataclasses.is_dataclass(value) or isinstance(value, Choice):
             yield name
+        if dataclasses.is_dataclass(value):
+            yield from paths(value, f"{name}.")
 
 
 def match(name: str, every: list[str], owner: str, columns: Iterable[str] = ()) -> list[str]:
@@ -137,3 +139,69 @@ def put(config: C, path: str, value: Any) -> C:
     else:
         inner = from_plain(typing.get_type_hints(type(config))[name], value, name)
     return dataclasses.replace(config, **{name: inner})  # type: ignore[type-var]  # a dataclass
+
+
+def check_config(config: Any, owner: str) -> None:
+    """OptionError for a value of another type than its field's, or out of bounds; nested ones
+    too."""
+    hints = typing.get_type_hints(type(config))
+    for field in dataclasses.fields(config):
+        value = getattr(config, field.name)
+        check_value(owner, field.name, hints[field.name], value, field.default)
+        for part in value if isinstance(value, tuple) else (value,):
+            if dataclasses.is_dataclass(part):
+                check_config(part, type(part).__name__.removesuffix("Config"))
+
+
+def check_value(owner: str, name: str, hint: Any, value: Any, default: Any = None) -> None:
+    """OptionError unless `value` is of the hinted type and within the bounds that its kind has.
+
+    Whole numbers start at 1, or at 0 where that is the default; a number whose default is 0 is a
+    share, from 0 to below 1; other numbers are above 0.
+    """
+    numbers = value if isinstance(value, tuple) else (value,)
+    numbers = [n for n in numbers if isinstance(n, (int, float)) and not isinstance(n, bool)]
+    whole = all(isinstance(n, int) for n in numbers) and "float" not in str(hint)
+    least = 0 if default == 0 or name in ("left", "right") else 1
+    if whole:
+        bound, inside = f"at least {least}", all(n >= least for n in numbers)
+    elif default == 0.0:
+        bound, inside = "from 0 to below 1", all(0 <= n < 1 for n in numbers)
+    else:
+        bound, inside = "above 0", all(0 < n < math.inf for n in numbers)
+    if not fits(hint, value) or not inside:
+        bounds = f" {bound}" if numbers and fits(hint, value) else ""
+        raise OptionError(f"{owner} takes {name} as {words(hint)}{bounds}; got {value!r}", name)
+
+
+WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
+
+
+def words(hint: Any) -> str:
+    """A type, as a sentence names it."""
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (types.UnionType, typing.Union):
+        return " or ".join(words(kind) for kind in inner)
+    if origin is tuple:
+        many = "several" if inner[-1] is Ellipsis else str(len(inner))
+        return f"a list of {many}, each {words(inner[0])}"
+    name = "none" if hint is types.NoneType else getattr(hint, "__name__", str(hint))
+    return WORDS.get(hint, name)
+
+
+def fits(hint: Any, value: Any) -> bool:
+    """Whether a value is of the hinted type; whole numbers pass for numbers, and booleans do
+    not."""
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if hint is Any:
+        return True
+    if origin in (types.UnionType, typing.Union):
+        return any(fits(kind, value) for kind in inner)
+    if origin is tuple:
+        if not isinstance(value, tuple) or (inner[-1] is not Ellipsis and len(inner) != len(value)):
+            return False
+        kinds = inner[:1] * len(value) if inner[-1] is Ellipsis else inner
+        return all(fits(kind, item) for kind, item in zip(kinds, value, strict=True))
+    if hint in (int, float) and isinstance(value, bool):
+        return False
+    return isinstance(value, (int, float) if hint is float else origin or hint)

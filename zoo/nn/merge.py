@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from einops import rearrange
 from torch import nn
 
-from zoo.errors import ShapeError
+from zoo.errors import ShapeError, one_of
 from zoo.nn.norm import make_norm
 from zoo.ops import grid_places
 from zoo.tokens import Tokens
@@ -31,7 +31,7 @@ class Merge(nn.Module):
 
     def __init__(self, dim: int, out: int, config: MergeConfig):
         super().__init__()
-        self.before = config.norm == "before"
+        self.before = one_of("Merge", "norm", config.norm, ("before", "after")) == "before"
         self.norm = make_norm("layer", 4 * dim if self.before else out, config.eps)
         self.project = nn.Linear(4 * dim, out, bias=False)
 

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from torch import nn
 
-from zoo.nn.config import make_config, tuplify
+from zoo.nn.config import check_config, make_config, tuplify
 
 C = TypeVar("C")
 
@@ -34,5 +34,6 @@ class Part(nn.Module, Generic[C]):
         super().__init__()
         values = {name: tuplify(value) for name, value in fields.items()}
         made = make_config(self.Config, values, type(self).__name__) if config is None else config
+        check_config(made, type(self).__name__)
         self.config = typing.cast(C, made)
         return self.config

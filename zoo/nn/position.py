@@ -121,7 +121,7 @@ class AlibiBias(nn.Module):
 
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
         """(..., T, 1), (..., S, 1) -> (..., H, T, S) fp32."""
-        distance = (q[..., :, None, 0] - k[..., None, :, 0]).abs()
+        distance = ahead(q, k).abs()
         slopes = torch.tensor(self.slopes, device=q.device)
         return -slopes[:, None, None] * distance[..., None, :, :]
 
@@ -138,9 +138,16 @@ class BucketBias(nn.Module):
 
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
         """(..., T, 1), (..., S, 1) -> (..., H, T, S)."""
-        ahead = k[..., None, :, 0] - q[..., :, None, 0]
-        rows = bucket(ahead, self.buckets, self.furthest, self.both)
+        rows = bucket(ahead(q, k), self.buckets, self.furthest, self.both)
         return rearrange(self.table[rows], "... t s h -> ... h t s")
+
+
+def ahead(q: Tensor, k: Tensor) -> Tensor:
+    """(..., T, 1), (..., S, 1) -> (..., T, S): how far each key lies ahead of each query."""
+    if q.shape[-1] != 1:
+        wants = "alibi and buckets take tokens in a row"
+        raise OptionError(f"{wants}; got {q.shape[-1]} axes", "position")
+    return k[..., None, :, 0] - q[..., :, None, 0]
 
 
 class TableBias(nn.Module):

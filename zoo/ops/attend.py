@@ -34,7 +34,7 @@ def attend(
     flex_attention, "auto" the one that was measured to win. (Vaswani et al. 2017, arXiv:1706.03762)
     """
     one_of("attend", "path", path, PATHS)
-    if path == "flex":
+    if path == "flex" and not dropout:  # it has none
         return _flex(q, k, v, mask, bias, scale, softcap)
     if path == "auto" and explicit_wins(q, k):
         path = "explicit"

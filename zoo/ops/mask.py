@@ -6,6 +6,8 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from zoo.errors import ShapeError
+
 
 @dataclass(frozen=True)
 class Mask:
@@ -52,6 +54,10 @@ class Mask:
 
         The queries are the last of the keys, as they are behind a cache.
         """
+        if queries > keys and (self.causal or self.left is not None or self.right is not None):
+            raise ShapeError(
+                f"Mask takes as many keys as queries or more; got {queries} queries, {keys} keys"
+            )
         rules: list[Tensor] = []
         if self.causal or self.left is not None or self.right is not None:
             k = torch.arange(keys, device=device)

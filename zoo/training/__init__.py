@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 from zoo.training.config import Config, resolve
 
 if TYPE_CHECKING:
-    from zoo.training.entry import build, evaluate, train
+    from zoo.training.entry import evaluate, train
+    from zoo.training.models import build
     from zoo.training.run import Run, RunResult, trainer
     from zoo.training.task import Task
 
 __all__ = ["Config", "Run", "RunResult", "Task", "build", "evaluate", "resolve", "train", "trainer"]
 
 _LATER = {
-    "build": "entry",
+    "build": "models",
     "evaluate": "entry",
     "train": "entry",
     "Run": "run",

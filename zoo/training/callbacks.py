@@ -42,7 +42,10 @@ def checkpoints(select: SelectConfig, folder: Path, choose: bool) -> list[Callba
 
 
 class Interrupted(BaseException):
-    """Ctrl-C was pressed, and last.ckpt is written. No KeyboardInterrupt: Lightning would exit."""
+    """Ctrl-C was pressed, and the last checkpoint is written.
+
+    No KeyboardInterrupt: Lightning would exit.
+    """
 
 
 class Interrupt(Callback):
@@ -152,8 +155,7 @@ class Progress(Callback):
         """Remember the metrics, in one line."""
         if trainer.state.fn != "fit":
             return
-        found = trainer.callback_metrics.items()
-        metrics = {k.removeprefix("val/"): v.item() for k, v in found if k.startswith("val/")}
+        metrics = dict(pl_module.metrics["val"].values)
         epoch = trainer.current_epoch + 1
         self.validations.append({"epoch": epoch, "step": self.step, "metrics": metrics})
         figures = "  ".join(f"{name} {value:.4f}" for name, value in metrics.items())
@@ -162,7 +164,7 @@ class Progress(Callback):
         log.info(f"epoch {epoch}/{self.epochs}  validation  {figures}{mark}")
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: Any) -> None:
-        """Count it."""
+        """One more epoch is done."""
         self.epochs_done += 1
 
     def on_train_end(self, trainer: Trainer, pl_module: Any) -> None:

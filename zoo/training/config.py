@@ -1,19 +1,20 @@
 """From a recipe, a preset and flags to one checked config that knows where each value came from.
 
-The highest layer that gives a value wins: explicit flag > preset > recipe > default. A preset is as
-high as the place that names it, just below what that place writes out itself, so that a saved file
-runs again as it was.
+The highest layer that gives a value wins: explicit flag > preset > recipe > default, wherever the
+preset is named. A saved file has the values themselves and no preset, so that it runs again as it
+was.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
 
-from zoo.errors import UserError, suggest
+from zoo.errors import OptionError, UserError, suggest
 from zoo.training import recipes
 from zoo.training.places import Dumper, Given, Loader, read, shown
 from zoo.training.schema import (
@@ -42,7 +43,9 @@ __all__ = [
     "SelectConfig",
     "collect",
     "flatten",
+    "locate",
     "nearest",
+    "placing",
     "resolve",
     "unflatten",
 ]
@@ -87,17 +90,35 @@ class Resolved:
     path: Path
 
     def locate(self, key: str) -> str:
-        """`file:line` or the flag that gave a key, "" where nowhere.
+        """`file:line` or the flag that gave a key, "" where nowhere."""
+        return locate(self.origins, key)
 
-        `head.pool` is looked for as `model.head.pool`, then as `model.head`, which gave it all.
-        """
-        for dotted in (f"model.{key}", key):
-            while "." in dotted:
-                for known, origin in self.origins.items():
-                    if f"{known}.".startswith(f"{dotted}."):
-                        return origin.where
-                dotted = dotted.rpartition(".")[0]
-        return ""
+
+def locate(origins: Mapping[str, Origin], key: str) -> str:
+    """`file:line` or the flag that gave a key, "" where nowhere.
+
+    `head.pool` is looked for as `model.head.pool`, then as `model.head`, which gave it all, then
+    as any option of the model with that last name, since a part does not know how it was reached.
+    """
+    for dotted in (f"model.{key}", key):
+        while "." in dotted:
+            for known, origin in origins.items():
+                if f"{known}.".startswith(f"{dotted}."):
+                    return origin.where
+            dotted = dotted.rpartition(".")[0]
+    leaf = key.rpartition(".")[2]
+    named = [k for k in origins if k.startswith("model.") and k.endswith(f".{leaf}")]
+    return origins[named[0]].where if len(named) == 1 else ""
+
+
+@contextmanager
+def placing(origins: Mapping[str, Origin]) -> Iterator[None]:
+    """Inside, an OptionError becomes a UserError that says where the option was given."""
+    try:
+        yield
+    except OptionError as error:
+        where = locate(origins, error.key) if error.key else ""
+        raise UserError(f"{error} ({where})" if where else str(error)) from error
 
 
 def resolve(recipe: str | Path, overrides: Mapping[str, Any] | None = None) -> Resolved:
@@ -130,8 +151,8 @@ def collect(recipe: str | Path, overrides: Mapping[str, Any] | None = None) -> D
 
     given: Layer = {key.name: Given(key.default, "") for key in KEYS.values()}
     origins = dict.fromkeys(given, Origin("default"))
-    low = _preset({} if "hw.preset" in flags else written)
-    layers = ("preset", low), ("recipe", written), ("preset", _preset(flags)), ("flag", flags)
+    preset = _preset(flags if "hw.preset" in flags else written)
+    layers = ("recipe", written), ("preset", preset), ("flag", flags)
     for layer, values in layers:
         _lay(given, values)
         origins |= {key: Origin(layer, value.where) for key, value in values.items()}

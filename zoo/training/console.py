@@ -29,8 +29,9 @@ class ScreenHandler(logging.Handler):
     """Lines above the progress bar where there is one."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print the message alone."""
-        console.print(self.format(record))
+        """Print the message alone; what the screen cannot show (a name that is no text) escaped."""
+        encoding = console.encoding
+        console.print(self.format(record).encode(encoding, "backslashreplace").decode(encoding))
 
 
 @contextmanager
@@ -59,7 +60,7 @@ def speaking() -> Iterator[None]:
 @contextmanager
 def writing(file: Path) -> Iterator[None]:
     """Inside, `log` is also written to the file, with the time."""
-    handler = logging.FileHandler(file, encoding="utf-8")
+    handler = logging.FileHandler(file, encoding="utf-8", errors="backslashreplace")
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%Y-%m-%d %H:%M:%S"))
     log.addHandler(handler)
     try:

@@ -1,21 +1,18 @@
-"""What commands and scripts call: train, evaluate, build."""
+"""What commands and scripts call: train, evaluate."""
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from zoo.errors import OptionError, UserError, one_of
-from zoo.inputs import Preprocess
-from zoo.model import Model, Record
-from zoo.registry import PARTS, create, load
-from zoo.shapes import pair
+from zoo.errors import UserError
+from zoo.registry import load
 from zoo.training import recipes
-from zoo.training.config import Config, flatten, resolve
+from zoo.training.config import Config, placing, resolve
 from zoo.training.console import speaking
 from zoo.training.hardware import make_trainer, plan
-from zoo.training.run import RunResult
+from zoo.training.run import RunResult, sentence
 from zoo.training.task import Task
 
 
@@ -31,23 +28,29 @@ def train(
     """
     resolved = resolve(recipe, overrides)
     try:
-        return (main or recipes.load(resolved.config.recipe))(resolved.config)
-    except OptionError as error:
-        where = resolved.locate(error.key) if error.key else ""
-        raise UserError(f"{error} ({where})" if where else str(error)) from error
+        with placing(resolved.origins):
+            return (main or recipes.load(resolved.config.recipe))(resolved.config)
+    except UserError as error:
+        if "Original Traceback" not in str(error):
+            raise
+        raise UserError(sentence(error)) from error  # it comes from a worker process
 
 
 def evaluate(run: str | Path, test: str | Path | None = None) -> dict[str, float]:
     """The exported model of a finished run on its test split, or on the folder `test`.
 
+    It runs the shipped script of the run's recipe, also where the run had one of its own.
     -> {"loss", "accuracy", "macro_f1"}. UserError where there is no such run or no test split.
     """
     folder = Path(run).expanduser()
     if not (folder / "config.yaml").is_file():
         raise UserError(f"evaluate takes the folder of a run; got {folder}, without a config.yaml")
-    config = resolve(
-        folder / "config.yaml", {} if test is None else {"data.test": str(test)}
-    ).config
+    given = {}
+    if test is not None:
+        if not Path(test).expanduser().is_dir():
+            raise UserError(f"evaluate takes --data.test FOLDER; got {test}, which is no folder")
+        given = {"data.test": str(Path(test).expanduser().absolute())}
+    config = resolve(folder / "config.yaml", given).config
     model = load(folder / "model")
     script = sys.modules[recipes.load(config.recipe).__module__]
     alone = test is not None or (config.data.test and Path(str(config.data.test)).is_dir())
@@ -65,42 +68,5 @@ def evaluate(run: str | Path, test: str | Path | None = None) -> dict[str, float
     task, loaders = Task(model, config), script.loaders(config, splits, model)
     with speaking():
         trainer = make_trainer(config, plan(config))
-        values = trainer.test(task, datamodule=loaders, verbose=False)[0]
-    return {name.removeprefix("test/"): value for name, value in values.items()}
-
-
-def build(config: Config, labels: Sequence[str]) -> Model:
-    """The config's model with a head for these labels.
-
-    `model.name` and options make a new one, `model.load` takes a saved one with a new head where
-    the labels differ, `model.backbone`, `adapter` and `head` put parts together by their kinds.
-    OptionError for what the model or a part does not have.
-    """
-    options = flatten(config.model)
-    if "name" in options:
-        return create(options.pop("name"), classes=list(labels), **options)
-    if "load" in options:
-        path = options.pop("load")
-        for key in options:
-            raise OptionError(f"model.load takes no options beside it; got {key!r}", key)
-        model = load(path)
-        same = model.record.labels == tuple(labels)
-        return model if same else load(path, classes=list(labels))
-    return assemble(config.model, labels)
-
-
-def assemble(sections: Mapping[str, Any], labels: Sequence[str]) -> Model:
-    """{"adapter": {"size": 32, ...}, "backbone": {...}, "head": {...}} -> a model.
-
-    A section's `kind` names the class, unless it is Patches, Backbone or Classify.
-    """
-
-    def part(section: str, kind: str, **options: Any) -> Any:
-        given = {"kind": kind, **options, **(sections.get(section) or {})}
-        name = one_of("model", f"{section}.kind", given.pop("kind"), PARTS[section])
-        return PARTS[section][name](**given)
-
-    adapter, backbone = part("adapter", "Patches"), part("backbone", "Backbone")
-    head = part("head", "Classify", dim=backbone.dim, classes=len(labels))
-    prepare = Preprocess(size=pair(adapter.config.size), channels=adapter.config.channels)
-    return Model(adapter, backbone, head, Record(labels=tuple(labels), preprocess=prepare))
+        trainer.test(task, datamodule=loaders, verbose=False)
+    return dict(task.metrics["test"].values)  # type: ignore[arg-type]

@@ -6,6 +6,8 @@ import shlex
 import shutil
 import sys
 import time
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,27 +43,62 @@ def choose_folder(config: Config, main: bool) -> Path:
     return folder
 
 
-def make_folder(folder: Path) -> None:
-    """Make it with its parents. UserError where that is not allowed."""
+def make_folder(folder: Path) -> list[Path]:
+    """Make it and its parents. -> those that were not there before, innermost first.
+
+    UserError where that is not allowed, and then none is left.
+    """
+    made: list[Path] = []
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        for path in [*reversed(folder.parents), folder]:
+            if not path.is_dir():
+                path.mkdir(exist_ok=True)
+                made.insert(0, path)
     except OSError as error:
+        remove_empty(made)
         raise UserError(
             f"run.dir takes a folder that can be written; {folder} cannot: {error.strerror}"
         ) from error
+    return made
 
 
-def clear_folder(folder: Path, existed: bool) -> None:
-    """Take away what was written, and the folder itself unless it was there before."""
-    shutil.rmtree(folder, ignore_errors=True)
-    if existed:
-        folder.mkdir()
+def clear_folder(folder: Path, made: list[Path]) -> None:
+    """Take away what was written in it, and those folders that `make_folder` made.
+
+    One that was there before, or a link to one, stays as it was.
+    """
+    with suppress(OSError):
+        for path in list(folder.iterdir()):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+    remove_empty(made)
+
+
+def remove_empty(folders: list[Path]) -> None:
+    """Remove them in this order, up to the first that holds what is not ours."""
+    with suppress(OSError):
+        for path in folders:
+            path.rmdir()
+
+
+def absolute(config: Config) -> Config:
+    """The config with whole paths of data and of a loaded model, to be used from any folder."""
+
+    def whole(value: Any) -> Any:
+        return str(Path(value).expanduser().absolute()) if isinstance(value, str) else value
+
+    paths = {name: whole(getattr(config.data, name)) for name in ("train", "val", "test")}
+    model = {k: whole(v) if k == "load" else v for k, v in config.model.items()}
+    return replace(config, data=replace(config.data, **paths), model=model)
 
 
 def write_facts(folder: Path, config: Config, model: Any, splits: Any) -> None:
     """What is known before the first step, a file for each."""
-    (folder / "config.yaml").write_text(config.to_yaml(), encoding="utf-8")
-    (folder / "command.txt").write_text(command() + "\n", encoding="utf-8")
+    (folder / "config.yaml").write_text(absolute(config).to_yaml(), encoding="utf-8")
+    text = command() + "\n"  # as it was typed, in bytes that may be no UTF-8
+    (folder / "command.txt").write_text(text, encoding="utf-8", errors="surrogateescape")
     write_json(folder / "environment.json", environment.describe())
     write_json(folder / "data.json", facts_of_data(splits))
     write_json(folder / "labels.json", list(splits.labels))
@@ -87,8 +124,11 @@ def command() -> str:
 
 
 def write_json(file: Path, value: Any) -> None:
-    """Replace the file as a whole, or not at all."""
+    """Replace the file as a whole, or not at all.
+
+    Bytes of a file name that are no UTF-8 become JSON escapes, which are read back as they were.
+    """
     scratch = file.with_name(f".{file.name}")
     text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=True)
-    scratch.write_text(text + "\n", encoding="utf-8")
+    scratch.write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
     os.replace(scratch, file)

@@ -1,16 +1,12 @@
 """How well a classifier answers, exact over uneven batches and over several processes."""
 
 from torch import Tensor, nn
-from torchmetrics import MetricCollection
 from torchmetrics.aggregation import SumMetric
-from torchmetrics.classification import (
-    MulticlassAccuracy,
-    MulticlassConfusionMatrix,
-    MulticlassF1Score,
-)
+from torchmetrics.classification import MulticlassConfusionMatrix, MulticlassStatScores
 
 METRICS = ("loss", "accuracy", "macro_f1")
 MOST_CLASSES = 100  # of a confusion matrix: more fill neither a readable figure nor little memory
+DIGITS = 6  # behind the point
 
 
 class ClassifyMetrics(nn.Module):
@@ -23,17 +19,17 @@ class ClassifyMetrics(nn.Module):
 
     def __init__(self, classes: int):
         super().__init__()
-        kind = {"num_classes": classes, "validate_args": False}
         # not MeanMetric, which forgets its weights where NaNs are to stay (torchmetrics 1.9)
         self.total = SumMetric(nan_strategy="disable")
         self.count = SumMetric(nan_strategy="disable")
-        self.scores = MetricCollection(
-            {
-                "accuracy": MulticlassAccuracy(average="micro", **kind),
-                "macro_f1": MulticlassF1Score(average="macro", **kind),
-            }
+        self.scores = MulticlassStatScores(classes, average="none", validate_args=False)
+        self.pairs = (
+            MulticlassConfusionMatrix(classes, validate_args=False)
+            if classes <= MOST_CLASSES
+            else None
         )
-        self.pairs = MulticlassConfusionMatrix(**kind) if classes <= MOST_CLASSES else None
+        self.values: dict[str, float] = {}
+        """As of the last `compute`: exact, where Lightning's own records are float32."""
         self.confusion: Tensor | None = None
         """(target, answer) counts as of the last `compute`; None with more than 100 classes."""
 
@@ -47,9 +43,17 @@ class ClassifyMetrics(nn.Module):
 
     def compute(self) -> dict[str, float]:
         """{"loss", "accuracy", "macro_f1"} over all processes; starts anew."""
-        values = {"loss": self.total.compute() / self.count.compute(), **self.scores.compute()}
+        # counts are whole numbers; in double their quotients round to what a reader expects
+        hit, false, _, missed, rows = self.scores.compute().cpu().double().unbind(-1)
+        occurs = 2 * hit + false + missed
+        values = {
+            "loss": self.total.compute().item() / self.count.compute().item(),
+            "accuracy": (hit.sum() / rows.sum()).item(),
+            "macro_f1": (2 * hit / occurs)[occurs > 0].mean().item(),
+        }
         self.confusion = None if self.pairs is None else self.pairs.compute().cpu()
         for metric in (self.total, self.count, self.scores, self.pairs):
             if metric is not None:
                 metric.reset()
-        return {name: round(value.item(), 6) for name, value in values.items()}
+        self.values = {name: round(value, DIGITS) for name, value in values.items()}
+        return self.values

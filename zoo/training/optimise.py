@@ -8,18 +8,22 @@ from torch import nn
 from torch.optim import AdamW
 from torch.optim.lr_scheduler import LambdaLR
 
+from zoo.nn.mlp import Experts
 from zoo.training.config import OptimConfig
 
-MATRICES = (nn.Linear, nn.Embedding, nn.Conv1d, nn.Conv2d, nn.Conv3d)
+MATRICES = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 
 def decays(owner: nn.Module, path: str, name: str) -> bool:
     """Whether the parameter `name` of the module `owner`, which lies at `path`, has weight decay.
 
-    One rule: the `weight` of a Linear, a convolution or an embedding decays, unless it makes
-    positions. Norms, biases, position and relative-bias tables, class and register tokens and layer
-    scales do not: they are no such weight, or "position" stands in their path.
+    One rule: what multiplies tokens decays, that is the `weight` of a Linear or a convolution and
+    the matrices `up` and `down` of Experts, unless it makes positions. What is looked up or added
+    does not: tables of subwords, segments, positions and relative biases, class and register
+    tokens, queries; nor do norms, biases and layer scales.
     """
+    if isinstance(owner, Experts):
+        return name in ("up", "down")
     return name == "weight" and isinstance(owner, MATRICES) and "position" not in path
 
 

@@ -93,9 +93,7 @@ def load(name: str) -> Callable[[Any], Any]:
     if spec is None or spec.loader is None:
         raise UserError(f"{shown(path)} is no Python file that can be loaded")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = (
-        module  # so that what the script defines can be found again by worker processes
-    )
+    sys.modules[spec.name] = module  # worker processes find there what the script defines
     spec.loader.exec_module(module)
     main = getattr(module, "main", None)
     if not callable(main):
@@ -115,10 +113,8 @@ def copy(recipe: str, folder: str | Path) -> list[Path]:
                 f"zoo copy never overwrites and {path} exists; give another folder or remove it"
             )
     text = source.read_text(encoding="utf-8")
-    if not re.search(
-        r"^recipe:", text, re.MULTILINE
-    ):  # away from its place the file must name its script itself
-        text = f"recipe: {name}\n{text}"
+    if not re.search(r"^recipe:", text, re.MULTILINE):
+        text = f"recipe: {name}\n{text}"  # away from its place the file must name its script
     try:
         target.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(script, copies[0])

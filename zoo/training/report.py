@@ -1,6 +1,8 @@
 """What is left of a run for people: figures and a page."""
 
 import csv
+import re
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +10,27 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 NUMBERED_CLASSES = 20  # a confusion figure with more has no numbers in its cells
+LONGEST_NAME = 40  # characters of a class name in a figure
 BLUE, ORANGE, GREY = "tab:blue", "tab:orange", "0.75"
+CURVES, CONFUSION = "learning_curves.png", "confusion.png"
+
+
+def in_figure(name: str) -> str:
+    """A class name as one short line that can be drawn: line breaks and stray bytes escaped."""
+    text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
+    return text if len(text) <= LONGEST_NAME else text[: LONGEST_NAME - 1] + "…"
+
+
+def in_page(text: str) -> str:
+    """Text as one line of Markdown that shows it as it is, in a table's cell too."""
+    return re.sub(r"([\\`*<>|$\[\]])", r"\\\1", " ".join(text.split()))
+
+
+def save(figure: Figure, target: Path) -> None:
+    """Write it as a picture; a character that the font lacks is drawn as a box, and not told of."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from")
+        figure.savefig(target, dpi=120)
 
 
 def read_metrics(file: Path) -> dict[str, tuple[list[int], list[float]]]:
@@ -44,7 +66,7 @@ def draw_curves(file: Path, target: Path) -> None:
         axes.grid(alpha=0.3)
         if axes.lines:
             axes.legend()
-    figure.savefig(target, dpi=120)
+    save(figure, target)
 
 
 def draw_confusion(counts: Tensor, labels: tuple[str, ...], split: str, target: Path) -> None:
@@ -54,9 +76,9 @@ def draw_confusion(counts: Tensor, labels: tuple[str, ...], split: str, target: 
     figure = Figure(figsize=(side, side), layout="constrained")
     axes = figure.subplots()
     axes.imshow(share.numpy(), cmap="Blues", vmin=0, vmax=1)
-    places = range(len(labels))
-    axes.set_xticks(places, labels, rotation=90)
-    axes.set_yticks(places, labels)
+    places, names = range(len(labels)), [in_figure(label) for label in labels]
+    axes.set_xticks(places, names, rotation=90, parse_math=False)
+    axes.set_yticks(places, names, parse_math=False)
     axes.set(xlabel="answer", ylabel="target", title=f"{split}, {int(counts.sum())} rows")
     if len(labels) <= NUMBERED_CLASSES:
         for row in places:
@@ -64,13 +86,14 @@ def draw_confusion(counts: Tensor, labels: tuple[str, ...], split: str, target: 
                 if count := int(counts[row, column]):
                     colour = "white" if share[row, column] > 0.5 else "black"
                     axes.text(column, row, str(count), ha="center", va="center", color=colour)
-    figure.savefig(target, dpi=120)
+    save(figure, target)
 
 
 def write_page(folder: Path, result: dict[str, Any], data: dict[str, Any], command: str) -> None:
     """report.md: what ran, what came out, and where the figures are."""
-    state = ", interrupted" if result["interrupted"] else ""
+    state = ", failed" if result["failed"] else ", interrupted" if result["interrupted"] else ""
     lines = [f"# {result['recipe']}{state}", "", "```", command, "```", ""]
+    lines += [in_page(result["failed"]), ""] if result["failed"] else []
     metrics = {split: result[split] for split in ("val", "test") if result[split]}
     if metrics:
         names = list(next(iter(metrics.values())))
@@ -85,12 +108,12 @@ def write_page(folder: Path, result: dict[str, Any], data: dict[str, Any], comma
         f"`model/` holds the weights of {result['weights']}.",
         "",
     ]
-    figures = ("learning_curves.png", "confusion.png")
-    lines += [f"![{name}]({name})\n" for name in figures if (folder / name).exists()]
+    lines += [f"![{name}]({name})\n" for name in (CURVES, CONFUSION) if (folder / name).exists()]
     lines += ["| class | " + " | ".join(data["counts"]) + " |"]
     lines += ["|---" * (len(data["counts"]) + 1) + "|"]
     for index, label in enumerate(data["labels"]):
         cells = " | ".join(str(counts[index]) for counts in data["counts"].values())
-        lines.append(f"| {label} | {cells} |")
-    lines += ["", *(f"- {note}" for note in data["notes"])]
-    (folder / "report.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        lines.append(f"| {in_page(label)} | {cells} |")
+    lines += ["", *(f"- {in_page(note)}" for note in data["notes"])]
+    text = "\n".join(lines) + "\n"
+    (folder / "report.md").write_text(text, encoding="utf-8", errors="backslashreplace")

@@ -1,12 +1,13 @@
 """A run: its folder from before the first step to the report."""
 
 import os
+import pickle
 import sys
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import Any
 
 import lightning
 import torch
@@ -40,8 +41,8 @@ class Run:
 
     Made when the data and the model have been checked. The folder is written on entry, and taken
     away again if there is an error before the first step, so that a mistake leaves nothing behind.
-    Ctrl-C leaves a checkpoint, the best model so far and `result.json`, and exits with 130.
-    Only rank 0 writes. UserError if `run.dir` holds anything, or `hw` asks for what is not here.
+    Later, Ctrl-C or an error leave the best model so far, `result.json` and the report; Ctrl-C
+    exits with 130. Only rank 0 writes. UserError if `run.dir` holds anything, or `hw` asks for what is not here.
     """
 
     def __init__(self, config: Config, model: Model, splits: Any):
@@ -49,7 +50,7 @@ class Run:
         self.plan = plan(config)
         self.main = rank() == 0
         self.folder = files.choose_folder(config, self.main)
-        self.existed = self.folder.exists()
+        self.made: list[Path] = []
         self.progress = Progress(config)
         self.interrupt = Interrupt(self.checkpoint(LAST))
         self.stack = ExitStack()
@@ -57,12 +58,32 @@ class Run:
     def __enter__(self) -> "Run":
         self.stack.enter_context(speaking())
         if self.main:
-            files.make_folder(self.folder)
-            os.environ[files.FOLDER_OF_RANK_0] = str(self.folder)
+            try:
+                self.made = files.make_folder(self.folder)
+                self.open()
+            except BaseException:
+                self.discard()
+                raise
+        return self
+
+    def open(self) -> None:
+        """Write what is known, and say it."""
+        os.environ[files.FOLDER_OF_RANK_0] = str(self.folder)
+        try:
             files.write_facts(self.folder, self.config, self.model, self.splits)
             self.stack.enter_context(writing(self.folder / "log.txt"))
-            self.introduce()
-        return self
+        except OSError as error:
+            raise UserError(
+                f"run.dir takes a folder that can be written; {self.folder} cannot: "
+                f"{error.strerror or error}"
+            ) from error
+        self.introduce()
+
+    def discard(self) -> None:
+        """Leave everything as it was before the run."""
+        self.stack.close()
+        os.environ.pop(files.FOLDER_OF_RANK_0, None)
+        files.clear_folder(self.folder, self.made)
 
     def __exit__(
         self, kind: type | None, error: BaseException | None, trace: TracebackType | None
@@ -79,14 +100,14 @@ class Run:
                 if stopped or isinstance(error, UserError):
                     sys.exit(0)  # rank 0 says it; Lightning kills it where we exit otherwise
             elif self.progress.step == 0:
-                self.stack.close()
-                files.clear_folder(self.folder, self.existed)
+                self.discard()
                 if stopped:
                     sys.exit(130)
             elif stopped or self.interrupt.asked:
-                self.leave()
+                self.keep()
+                sys.exit(130)
             else:
-                log.error(f"stopped by an error; {self.folder} holds what there is")
+                self.keep(sentence(error))
 
     def introduce(self) -> None:
         """Say what is about to run."""
@@ -119,56 +140,77 @@ class Run:
         """Export the best weights, measure them, on test for the first and only time, report."""
         self.interrupt.release()
         source = self.take_weights()
+        self.export()
         trainer.loggers = []  # metrics.csv is about training
         metrics: dict[str, dict[str, float]] = {}
         for split, measure in (("val", trainer.validate), ("test", trainer.test)):
             if getattr(self.splits, split) is not None:
-                values = measure(task, datamodule=loaders, verbose=False)[0]
-                metrics[split] = {k.removeprefix(f"{split}/"): v for k, v in values.items()}
+                measure(task, datamodule=loaders, verbose=False)
+                metrics[split] = dict(task.metrics[split].values)
         if self.main:
             for split in metrics:  # the figure shows test where there is one
                 confusion = task.metrics[split].confusion
                 if confusion is not None:
-                    target = self.folder / "confusion.png"
+                    target = self.folder / report.CONFUSION
                     report.draw_confusion(confusion, self.splits.labels, split, target)
             self.write_result(metrics, source)
             for split, values in metrics.items():
                 log.info(f"{split}: " + "  ".join(f"{k} {v:.4f}" for k, v in values.items()))
+            for name in (report.CURVES, report.CONFUSION):
+                if (self.folder / name).exists():
+                    log.info(f"figure: {self.folder / name}")
             log.info(f"{self.progress.seconds:.1f} s of training; see {self.folder}/report.md")
         return RunResult(self.folder, metrics, self.progress.seconds)
 
-    def leave(self) -> NoReturn:
-        """Keep what there is of a run that Ctrl-C ended, say where, and exit."""
-        source = self.take_weights()
-        best = self.progress.best()
-        self.write_result({} if best is None else {"val": best["metrics"]}, source, True)
-        last = self.checkpoint(LAST)
-        log.info(
-            f"interrupted after step {self.progress.step}; the model so far is "
-            f"{self.folder / 'model'}" + (f", the last checkpoint {last}" if last.exists() else "")
-        )
-        sys.exit(130)
+    def keep(self, failed: str | None = None) -> None:
+        """Keep what there is of a run that Ctrl-C ended, or an error, and say where."""
+        step = self.progress.step
+        end = f"interrupted after step {step}" if failed is None else f"failed after step {step}"
+        try:
+            source = self.take_weights()
+            self.export()
+            best = self.progress.best()
+            metrics = {} if best is None or source != BEST else {"val": best["metrics"]}
+            self.write_result(metrics, source, failed is None, failed)
+            model = self.folder / "model"
+            log.info(f"{end}; the model so far is {model}, for `zoo predict` and --model.load")
+        except (OSError, RuntimeError, ValueError) as error:  # such as a full disk, once more
+            log.error(f"{end}; {self.folder} holds what there is, not all: {sentence(error)}")
 
     def take_weights(self) -> str:
-        """Put the best weights, or else the last, into the model, and export it. -> which."""
-        source = next((n for n in (BEST, LAST) if self.checkpoint(n).exists()), "memory")
-        if source != "memory":
-            saved = torch.load(self.checkpoint(source), map_location="cpu", weights_only=True)
+        """Put the best weights, or else the last, into the model. -> best, last or memory."""
+        for source in (BEST, LAST):
+            if not self.checkpoint(source).exists():
+                continue
+            try:
+                saved = torch.load(self.checkpoint(source), map_location="cpu", weights_only=True)
+            except (OSError, EOFError, RuntimeError, pickle.UnpicklingError):
+                log.warning(f"{self.checkpoint(source)} was not written whole")
+                continue
             prefix, state = "model.", saved["state_dict"]
             state = {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
             self.model.load_state_dict(state)
+            return source
+        return "memory"
+
+    def export(self) -> None:
+        """Write `model/`, on rank 0."""
         if self.main:
             self.model.save(self.folder / "model")
-        return source
 
     def write_result(
-        self, metrics: dict[str, dict[str, float]], source: str, interrupted: bool = False
+        self,
+        metrics: dict[str, dict[str, float]],
+        source: str,
+        interrupted: bool = False,
+        failed: str | None = None,
     ) -> None:
         """result.json, the curves, report.md."""
         best, p = self.progress.best(), self.progress
         result = {
             "recipe": self.config.recipe,
             "interrupted": interrupted,
+            "failed": failed,
             "epochs": p.epochs_done,
             "steps": p.step,
             "seconds": round(p.seconds, 3),
@@ -181,9 +223,18 @@ class Run:
         }
         files.write_json(self.folder / "result.json", result)
         if (self.folder / "metrics.csv").exists():
-            report.draw_curves(self.folder / "metrics.csv", self.folder / "learning_curves.png")
+            report.draw_curves(self.folder / "metrics.csv", self.folder / report.CURVES)
         facts = files.facts_of_data(self.splits)
         report.write_page(self.folder, result, facts, files.command())
+
+
+def sentence(error: BaseException) -> str:
+    """What an error says, in one line. From a worker process it brings its traceback along."""
+    kind, lines = type(error).__name__, str(error).strip().splitlines()
+    if len(lines) > 1 and "Original Traceback" in str(error):
+        return lines[-1].removeprefix(f"{type(error).__module__}.{kind}: ")
+    text = lines[0] if lines else ""
+    return text if isinstance(error, UserError) else f"{kind}: {text}".removesuffix(": ")
 
 
 def trainer(config: Config, run: Run) -> lightning.Trainer:

@@ -8,7 +8,7 @@ import math
 import operator
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from functools import lru_cache
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -20,9 +20,15 @@ from zoo.errors import UserError, suggest
 from zoo.training.places import Dumper, Given, scalar
 
 
-def option(help: str, default: Any = MISSING, **limits: float) -> Any:
-    """A field with a line of help; numbers in it keep to `above`, `least`, `below`, `most`."""
-    return field(default=default, metadata={"help": help, "limits": limits})
+def option(help: str, default: Any = MISSING, text: str = "text", **limits: float) -> Any:
+    """A field with a line of help; numbers in it keep to `above`, `least`, `below`, `most`.
+
+    `text` says what text in it stands for.
+    """
+    return field(default=default, metadata={"help": help, "limits": limits, "text": text})
+
+
+SHARE: dict[str, Any] = {"text": "a folder", "above": 0, "below": 1}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,8 +36,8 @@ class DataConfig:
     """what is read"""
 
     train: str = option("folder with one sub-folder of pictures per class")
-    val: float | str = option("share of train to choose by, or a folder", 0.1, above=0, below=1)
-    test: float | str | None = option("share held out, or a folder", None, above=0, below=1)
+    val: float | str = option("share of train to choose by, or a folder", 0.1, **SHARE)
+    test: float | str | None = option("share held out, or a folder", None, **SHARE)
     augment: Literal["none", "light", "strong"] = option("how much pictures are varied", "light")
     flip: bool = option("mirror pictures at random; not where left and right differ", True)
     on_bad: Literal["raise", "skip"] = option(
@@ -108,10 +114,12 @@ class Config:
         return asdict(self)
 
     def to_yaml(self) -> str:
-        """YAML that `resolve` reads back as an equal config, so that a saved file runs again."""
-        return yaml.dump(
-            self.to_dict(), Dumper=Dumper, sort_keys=False, allow_unicode=True, width=1000
-        )
+        """YAML that `resolve` reads back, so that a saved file runs again.
+
+        The config read is equal but for its preset, whose values stand here themselves.
+        """
+        plain = replace(self, hw=replace(self.hw, preset=None)).to_dict()
+        return yaml.dump(plain, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=1000)
 
 
 SECTIONS: dict[str, Any] = {
@@ -132,17 +140,20 @@ class Key:
     default: Any
     help: str
     limits: Mapping[str, float]
+    text: str = "text"
 
     @property
     def wants(self) -> str:
         """What the key takes, in words: `a number above 0`."""
-        *words, last = _words(self.kind, self.limits)
+        *words, last = _words(self.kind, self.limits, self.text)
         return f"{', '.join(words)} or {last}" if words else last
 
     @property
     def short(self) -> str:
         """The same without limits, for a column of a table: `number`."""
-        return " | ".join(word.removeprefix("a ").strip("'") for word in _words(self.kind, {}))
+        return " | ".join(
+            word.removeprefix("a ").strip("'") for word in _words(self.kind, {}, self.text)
+        )
 
     @property
     def choices(self) -> tuple[str, ...]:
@@ -157,7 +168,8 @@ def _keys() -> Iterator[Key]:
         hints = get_type_hints(kind)
         for f in fields(kind):
             help, limits = f.metadata["help"], f.metadata["limits"]
-            yield Key(f"{section}.{f.name}", hints[f.name], f.default, help, limits)
+            text = f.metadata["text"]
+            yield Key(f"{section}.{f.name}", hints[f.name], f.default, help, limits, text)
 
 
 KEYS: dict[str, Key] = {key.name: key for key in _keys()}
@@ -170,7 +182,10 @@ def check(key: Key, given: Given) -> Any:
     wrong = f"{key.name} takes {key.wants}; got {wording(value)}{given.at}"
     readings = [value]
     if isinstance(value, str) and key.kind is not str:
-        readings = [scalar(value), value]  # behind a flag all is text: a number, or a path?
+        read = scalar(value)  # behind a flag all is text: a number, or a path?
+        readings = [read, value]
+        if read is None or type(read) in (int, float) and float in _members(key.kind):
+            value, readings = read, [read]  # never a path
     for typed in (_typed(key, reading) for reading in readings):
         if typed is not MISSING:
             break
@@ -227,15 +242,15 @@ def _within(number: float, limits: Mapping[str, float]) -> bool:
     )
 
 
-def _words(kind: Any, limits: Mapping[str, float]) -> list[str]:
+def _words(kind: Any, limits: Mapping[str, float], text: str) -> list[str]:
     """The alternatives of a type: `int | Literal["auto"]` -> ["a whole number", "'auto'"]."""
     if len(_members(kind)) > 1:
-        return [word for member in _members(kind) for word in _words(member, limits)]
+        return [word for member in _members(kind) for word in _words(member, limits, text)]
     if get_origin(kind) is Literal:
         return [repr(choice) for choice in get_args(kind)]
     names = {"above": "above", "least": "of at least", "below": "below", "most": "of at most"}
     bounds = " and ".join(f"{names[name]} {limit}" for name, limit in limits.items())
-    words = {bool: "true or false", str: "text", NoneType: "null"}
+    words = {bool: "true or false", str: text, NoneType: "null"}
     words |= {float: f"a number {bounds}", int: f"a whole number {bounds}"}
     words |= {tuple[float, float]: "[number, number]" + (f", each {bounds}" if bounds else "")}
     return [words[kind].rstrip()]

@@ -83,7 +83,7 @@ class Task(lightning.LightningModule):
         self.epoch = [0.0, 0.0]
 
     def validation_step(self, batch: Batch, index: int) -> None:
-        """Count one batch in."""
+        """Loss and answers of one batch go into the validation metrics."""
         self._measure("val", batch)
 
     def on_validation_epoch_end(self) -> None:
@@ -91,7 +91,7 @@ class Task(lightning.LightningModule):
         self._report("val")
 
     def test_step(self, batch: Batch, index: int) -> None:
-        """Count one batch in."""
+        """Loss and answers of one batch go into the test metrics."""
         self._measure("test", batch)
 
     def on_test_epoch_end(self) -> None:

@@ -1,0 +1,26 @@
+"""Names of files and classes as they stand in sentences."""
+
+from collections.abc import Iterable
+
+LISTED = 5  # so many names at most stand in a sentence
+
+
+def listed(names: Iterable[object], most: int = LISTED) -> str:
+    """ "a, b, c", or "a, b and 7 more", each printable."""
+    texts = [printable(name) for name in names]
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return ", ".join(texts[:most]) + more
+
+
+def is_text(name: object) -> bool:
+    """Whether a name can be stored and printed.
+
+    A file's name is bytes on disk. Those that are no UTF-8 reach Python as lone surrogates, on
+    which every later print, JSON file and encoding would fail.
+    """
+    return printable(name) == str(name)
+
+
+def printable(name: object) -> str:
+    """A name as text, with escapes (\\udce9) for what is none: see `is_text`."""
+    return str(name).encode("utf-8", "backslashreplace").decode()
