@@ -273,14 +273,19 @@ def test_list_runs(house: Path, capsys: pytest.CaptureFixture[str]):
         "image_classify/vit/4": "{",
         "image_classify/vit/5": "[]",
         "mine/3": None,
+        "mine": json.dumps({"failed": "it broke", "val": {"accuracy": 0.5}, "test": None}),
+        "a/b/c/d": json.dumps({}),
     }
     for name, result in results.items():
         run = house / "runs" / name
-        run.mkdir(parents=True)
+        run.mkdir(parents=True, exist_ok=True)
         (run / "config.yaml").touch()
-        if result is not None:
+        if result is None:
+            (run / "checkpoints").mkdir()
+        else:
             (run / "result.json").write_text(result)
     (house / "runs" / "image_classify" / "empty").mkdir()
+    (house / "runs" / "image_classify" / "config.yaml").touch()  # no run by itself
     assert cells(said(capsys, "list", "runs")) == [
         ["run", "result"],
         ["runs/image_classify/vit/1", "interrupted"],
@@ -288,6 +293,8 @@ def test_list_runs(house: Path, capsys: pytest.CaptureFixture[str]):
         ["runs/mine/3", "not finished"],
         ["runs/image_classify/vit/4", "result.json is broken"],
         ["runs/image_classify/vit/5", "result.json is broken"],
+        ["runs/a/b/c/d"],
+        ["runs/mine", "failed", "val accuracy 0.5000"],
     ]
     assert len(cells(said(capsys, "list", "runs", "mine/*"))) == 2
 
@@ -345,12 +352,17 @@ def fake(house: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
         Image.new("RGB", (4, 4), colour).save(house / "pictures" / name)
     for name in ("notes.txt", ".hidden.png"):
         (house / "pictures" / name).write_text("no picture")
+    for name in (".thumbnails/a.png", "deep/.cache/b.png"):
+        hidden = house / "pictures" / name
+        hidden.parent.mkdir()
+        hidden.write_bytes((house / "pictures" / "b.png").read_bytes())
     (house / "run" / "model").mkdir(parents=True)
     model = Fake()
     model.asked = []
     loaded: list[Path] = []
     monkeypatch.setattr(zoo, "load", lambda folder: (loaded.append(folder), model)[1])
     monkeypatch.setattr(Fake, "loaded", loaded, raising=False)
+    monkeypatch.setattr(Fake, "house", house, raising=False)
     return model
 
 
@@ -400,6 +412,12 @@ def test_predict_formats(house: Path, fake: Any, capsys: pytest.CaptureFixture[s
     assert text.splitlines()[:2] == ["file,label,probability,error", "pictures/a.JPG,black,0.7500,"]
     assert said(capsys, *words, "--out", "answers.csv", code=1) == ""
     assert (house / "answers.csv").read_text() == text
+    lines = said(capsys, *words, "--format", "jsonl", code=1)
+    for name in ("answers.json", "answers.JSONL"):
+        said(capsys, *words, "--out", name, code=1)
+        assert (house / name).read_text() == lines
+    said(capsys, *words, "--out", "answers.log", "--format", "csv", code=1)
+    assert (house / "answers.log").read_text() == text
     said(capsys, *words, "--out", "answers.txt", code=1)
     assert (house / "answers.txt").read_text() == said(capsys, *words, code=1)
 
@@ -413,12 +431,27 @@ def test_predict_formats(house: Path, fake: Any, capsys: pytest.CaptureFixture[s
             ["run", "pictures", "--out", "no/x.csv"],
             "--out no/x.csv cannot be written: No such file or directory",
         ),
+        (
+            ["run", "pictures", "--out", "pictures/deep/.cache/../x.csv/"],
+            "--out pictures/deep/.cache/../x.csv cannot be written: Is a directory",
+        ),
+        (
+            ["run", "pictures", "--out", "x.xlsx"],
+            "--out takes a file that ends in .jsonl, .json, .csv, .txt; got x.xlsx: give --format",
+        ),
+        (
+            ["run", "pictures", "--out", "x.json", "--format", "csv"],
+            "--out x.json ends as jsonl; got --format csv: keep one",
+        ),
     ],
 )
 def test_predict_refuses(
     fake: Any, capsys: pytest.CaptureFixture[str], words: list[str], sentence: str
 ):
+    (fake.house / "pictures" / "deep" / "x.csv").mkdir()
     assert said(capsys, "predict", *words, code=2) == sentence + "\n"
+    assert fake.asked == []  # it is said before the work
+    assert not list(fake.house.glob("x.*"))
 
 
 def test_predict_with_a_real_model(house: Path, capsys: pytest.CaptureFixture[str]):

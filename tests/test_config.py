@@ -76,12 +76,14 @@ def test_layers_flag_over_preset_over_recipe_over_default(house: Path):
     )
 
 
-def test_a_recipes_own_preset_is_below_what_the_recipe_writes_out(house: Path):
+def test_a_recipes_own_preset_is_above_what_the_recipe_writes_out(house: Path):
     path = write(house, f"recipe: image_classify\n{VIT}hw: {{preset: cpu, devices: 2}}\n")
     resolved = resolve(path, TRAIN)
-    assert (resolved.config.hw.accelerator, resolved.config.hw.devices) == ("cpu", 2)
+    assert (resolved.config.hw.accelerator, resolved.config.hw.devices) == ("cpu", 1)
+    assert resolve(path, TRAIN | {"hw.devices": 3}).config.hw.devices == 3
     assert resolved.origins["hw.accelerator"] == Origin("preset", "hw.preset cpu (mine.yaml:12)")
-    assert resolve(path, TRAIN | {"hw.preset": None}).config.hw.accelerator == "auto"
+    without = resolve(path, TRAIN | {"hw.preset": None}).config.hw
+    assert (without.accelerator, without.devices) == ("auto", 2)
     assert resolve(path, TRAIN | {"hw.preset": "1gpu"}).config.hw.devices == 1
 
 
@@ -212,7 +214,7 @@ def test_locate_names_line_or_flag(house: Path):
 @pytest.mark.parametrize(
     ("overrides", "sentence"),
     [
-        ({"optim.lr": "-1"}, "optim.lr takes a number above 0; got '-1' (--optim.lr)"),
+        ({"optim.lr": "-1"}, "optim.lr takes a number above 0; got -1 (--optim.lr)"),
         ({"optim.lr": float("nan")}, "optim.lr takes a number above 0; got nan (--optim.lr)"),
         ({"optim.lr": float("inf")}, "optim.lr takes a number above 0; got inf (--optim.lr)"),
         ({"optim.lr": None}, "optim.lr takes a number above 0; got null (--optim.lr)"),
@@ -223,7 +225,7 @@ def test_locate_names_line_or_flag(house: Path):
         ),
         (
             {"optim.warmup": "1.0"},
-            "optim.warmup takes a number of at least 0 and below 1; got '1.0' (--optim.warmup)",
+            "optim.warmup takes a number of at least 0 and below 1; got 1.0 (--optim.warmup)",
         ),
         (
             {"optim.min_lr": 2},
@@ -241,7 +243,19 @@ def test_locate_names_line_or_flag(house: Path):
         ),
         (
             {"data.val": 1},
-            "data.val takes a number above 0 and below 1 or text; got 1 (--data.val)",
+            "data.val takes a number above 0 and below 1 or a folder; got 1 (--data.val)",
+        ),
+        (
+            {"data.val": "1.5"},
+            "data.val takes a number above 0 and below 1 or a folder; got 1.5 (--data.val)",
+        ),
+        (
+            {"data.val": "null"},
+            "data.val takes a number above 0 and below 1 or a folder; got null (--data.val)",
+        ),
+        (
+            {"data.test": "2"},
+            "data.test takes a number above 0 and below 1, a folder or null; got 2 (--data.test)",
         ),
         ({"data.train": 2024}, "data.train takes text; got 2024 (--data.train); put it in quotes"),
         (
@@ -474,7 +488,9 @@ def test_saved_configs_run_again(house: Path):
     }
     first = resolve("image_classify/vit", flags)
     again = resolve(write(house, first.config.to_yaml(), "config.yaml"))
-    assert again.config == first.config
+    hardware = dataclasses.replace(first.config.hw, preset=None)  # what it stands for is written
+    assert (hardware.accelerator, hardware.devices) == ("cpu", 3)
+    assert again.config == dataclasses.replace(first.config, hw=hardware)
     assert again.config.recipe == "image_classify/vit"
     assert first.config.model["change"] == {0: {"window": 7}}
     assert first.config.data.train == "null"

@@ -201,7 +201,7 @@ def test_machine_made_folders_are_never_classes(tmp_path: Path, name: str, layou
     write(tmp_path, f"{layout}cat/{name}/deep 2")
     for folder in (tmp_path, tmp_path / layout / "cat"):
         (folder / "Thumbs.db").touch()
-        (folder / "._0.png").touch()
+    (folder / "._0.png").touch()
     splits = read(tmp_path)
     assert splits.labels == ("cat", "dog")
     assert sum(map(len, splits.rows().values())) == 8
@@ -245,7 +245,8 @@ not_utf_8 = pytest.mark.skipif(
 @not_utf_8
 @pytest.mark.parametrize("given", ["", "caf\udce9"])
 def test_a_class_name_that_is_no_text_is_refused(tmp_path: Path, given: str):
-    write(tmp_path, "caf\udce9/dog 2", "caf\udce9/cat 2", "dog 2")
+    write(tmp_path, "cafe/dog 2", "cafe/cat 2", "dog 2")
+    (tmp_path / "cafe").rename(tmp_path / "caf\udce9")
     with pytest.raises(UserError, match=r"UTF-8.*caf\\udce9 is (not|none): rename it") as caught:
         read(tmp_path / given)
     assert str(caught.value).encode()

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -214,7 +215,7 @@ def test_transparency_shows_the_background(tmp_path: Path):
         assert decode_image(path, 1).getpixel((1, 0)) == 255
 
 
-def turned_file(path: Path, orientation: int, **options: object) -> Image.Image:
+def turned_file(path: Path, orientation: int, **options: Any) -> Image.Image:
     """What a file that is written, turned and tagged with its EXIF orientation, must show."""
     upright = Image.new("RGB", (24, 16))
     upright.paste((250, 10, 10), (0, 0, 8, 8))
@@ -237,7 +238,7 @@ def test_exif_is_applied_once(tmp_path: Path, orientation: int, suffix: str):
     if suffix == "avif" and not features.check("avif"):
         pytest.skip("this build of Pillow has no AVIF")
     path = tmp_path / f"x.{suffix}"
-    options: dict[str, object] = {} if suffix == "tif" else {"quality": 95}
+    options: dict[str, Any] = {} if suffix == "tif" else {"quality": 95}
     if suffix == "mpo":
         options |= {"save_all": True, "append_images": [Image.new("RGB", (8, 8))]}
     upright = turned_file(path, orientation, **options)
@@ -301,7 +302,7 @@ JPEGS = [
 ]  # fmt: skip
 
 
-def jpeg(picture: Image.Image, **options: object) -> bytes:
+def jpeg(picture: Image.Image, **options: Any) -> bytes:
     file = io.BytesIO()
     picture.save(file, "JPEG", **options)
     return file.getvalue()

@@ -416,3 +416,34 @@ def test_a_position_that_does_nothing_is_refused():
 
     with pytest.raises(OptionError, match="idle does neither"):
         zoo.create(MU, **{"block.attn.position": "idle"})
+
+
+def test_a_model_that_answers_nan_says_so():
+    from PIL import Image
+
+    model = zoo.create(MU, 2)
+    model.head.out.bias.data[0] = float("nan")
+    with pytest.raises(UserError, match="answers NaN"):
+        model.predict(Image.new("RGB", (8, 8)))
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int64, torch.bool])
+def test_pixels_are_floats_and_ids_are_not(dtype):
+    with pytest.raises(ShapeError, match="Patches takes fractions, such as float32; got torch"):
+        zoo.create(MU)(torch.zeros(1, 3, 32, 32, dtype=dtype))
+    with pytest.raises(ShapeError, match="Subwords takes whole numbers"):
+        zoo.create("bert_mu")(torch.zeros(1, 4))
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.complex64, torch.bool])
+def test_tensors_of_another_kind_are_not_cast(dtype):
+    model = zoo.create(MU, 2)
+    state = model.state_dict()
+    with pytest.raises(ConversionError, match="no float"):
+        zoo.load_state(model, {**state, "head.out.bias": state["head.out.bias"].to(dtype)})
+
+
+@pytest.mark.parametrize("options", [{"depth": 10**9}, {"dim": 10**30}, {"registers": 10**9}])
+def test_sizes_that_no_machine_could_build_are_refused_before_they_are_built(options):
+    with pytest.raises(OptionError, match=r"from \d to 1"):
+        zoo.create(MU, **options)

@@ -107,6 +107,10 @@ def from_theirs(
         parts = [_ours(rule, theirs[name]) for name in names]
         fits = all(part.shape[1:] == parts[0].shape[1:] for part in parts)
         tensor = torch.cat(parts) if fits and len(parts) > 1 else parts[0]
+        if not all(theirs[name].is_floating_point() for name in names):
+            kinds = ", ".join(str(theirs[name].dtype) for name in names)
+            problems.append(f"{' + '.join(names)}: {kinds}, no float")
+            continue
         if not fits or tensor.shape != shapes[key]:
             got = " + ".join(str(tuple(theirs[name].shape)) for name in names)
             wanted = f"the model's {key} is {tuple(shapes[key])}"

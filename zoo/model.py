@@ -106,6 +106,8 @@ class Model(nn.Module):
                 rows += self(pixels.to(place.device, place.dtype)).float().softmax(-1).tolist()
         finally:
             self.train(was_training)
+        if any(p != p for row in rows for p in row):  # only NaN differs from itself
+            raise UserError("predict takes a model of finite weights; this one answers NaN")
         answers = [_named(s, row, labels) for s, row in zip(sources, rows, strict=True)]
         return answers if many else answers[0]
 

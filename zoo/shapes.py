@@ -12,13 +12,17 @@ from torch import Tensor
 from zoo.errors import ShapeError
 
 
-def check(where: str, x: Tensor, spec: str, **sizes: int) -> None:
-    """Raise ShapeError unless `x` has the axes named in `spec`, with the given sizes.
+def check(where: str, x: Tensor, spec: str, floats: bool = True, **sizes: int) -> None:
+    """Raise ShapeError unless `x` has the axes named in `spec`, with the given sizes, and is float
+    (or, with `floats=False`, is not).
 
     `check("Patches", pixels, "batch channels height width", channels=3)` on a (2, 4, 8, 8) tensor
     says
     `Patches takes (batch, channels=3, height, width); got (2, 4, 8, 8): channels is 4, not 3`.
     """
+    if x.is_floating_point() != floats:
+        wanted = "fractions, such as float32" if floats else "whole numbers, such as int64"
+        raise ShapeError(f"{where} takes {wanted}; got {x.dtype}")
     names = spec.split()
     if x.ndim != len(names):
         wrong = [f"{x.ndim} axes, not {len(names)}"]

@@ -72,7 +72,14 @@ class Frames(Adapter[FramesConfig]):
         c = self.config
         check("Frames", frames, "batch frames channels", channels=c.channels)
         if keep is not None:
-            check("Frames keep", keep, "batch frames", batch=len(frames), frames=frames.shape[1])
+            check(
+                "Frames keep",
+                keep,
+                "batch frames",
+                False,
+                batch=len(frames),
+                frames=frames.shape[1],
+            )
             frames = torch.where(keep[..., None], frames, 0)
         if c.stem == "linear":
             x = self.stem(frames)

@@ -77,9 +77,16 @@ class Subwords(Adapter[SubwordsConfig]):
         position table.
         """
         c = self.config
-        check("Subwords", ids, "batch tokens")
+        check("Subwords", ids, "batch tokens", floats=False)
         if keep is not None:
-            check("Subwords keep", keep, "batch tokens", batch=ids.shape[0], tokens=ids.shape[1])
+            check(
+                "Subwords keep",
+                keep,
+                "batch tokens",
+                False,
+                batch=ids.shape[0],
+                tokens=ids.shape[1],
+            )
             ids = torch.where(keep, ids, 0)
         if positions is None:
             positions = ranks(ids, keep, sample)

@@ -13,6 +13,7 @@ from typing import Any
 from zoo.cli import commands
 from zoo.cli.arguments import Flags, Parser, make_parser, refuse, split_flags, typed
 from zoo.cli.predicting import predict
+from zoo.cli.showing import show
 from zoo.errors import UserError, suggest
 
 __all__ = ["main", "script"]
@@ -22,7 +23,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace, Flags], int]] = {
     "evaluate": commands.evaluate,
     "predict": predict,
     "list": commands.list_,
-    "show": commands.show,
+    "show": show,
     "copy": commands.copy,
 }
 

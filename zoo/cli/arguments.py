@@ -44,7 +44,8 @@ def make_parser() -> Parser:
     sub.add_argument("-h", "--help", action="store_true", help="show the keys and RECIPE's values")
 
     usage = "zoo evaluate RUN [--data.test PATH]"
-    sub = add("evaluate", "measure a run's model on test data", takes_keys=True, usage=usage)
+    about = "measure a run's model on test data, with the shipped script of its recipe"
+    sub = add("evaluate", about, takes_keys=True, usage=usage)
     sub.add_argument("run", metavar="RUN", help="a run's folder")
 
     sub = add("predict", "name what files show")
@@ -52,7 +53,8 @@ def make_parser() -> Parser:
     sub.add_argument("files", nargs="+", metavar="FILE", help="pictures, folders of them, patterns")
     formats = ["table", "jsonl", "csv"]
     sub.add_argument("--format", choices=formats, help="default: as --out ends, or table")
-    sub.add_argument("--out", metavar="FILE", type=Path, help="write there, not on the screen")
+    ends = "write there, not on the screen: .jsonl, .json (a row a line), .csv or .txt (a table)"
+    sub.add_argument("--out", metavar="FILE", type=Path, help=ends)
     bad = "report an unreadable file in its row (default), or stop"
     sub.add_argument("--on-bad", choices=["report", "raise"], default="report", help=bad)
 
@@ -63,6 +65,7 @@ def make_parser() -> Parser:
     usage = "zoo show RECIPE [--SECTION.KEY VALUE ...]"
     sub = add("show", "show a recipe's values and their origins", takes_keys=True, usage=usage)
     sub.add_argument("recipe", metavar="RECIPE", help="a name, or a YAML file")
+    sub.add_argument("--all", action="store_true", help="every option of the model too")
 
     sub = add("copy", "copy a recipe's script and YAML file, to change them")
     sub.add_argument("recipe", metavar="RECIPE")
@@ -91,12 +94,17 @@ def split_flags(words: Sequence[str]) -> tuple[list[str], Flags]:
 
 
 def typed(flags: Flags) -> Flags:
-    """The model's options as YAML reads them; the other keys have types, which `resolve` knows."""
+    """The model's options as YAML reads them; the other keys have types, which `resolve` knows.
+
+    A model's name and folder are text in any case.
+    """
     if not flags:  # `zoo list` shall not wait for the imports
         return {}
     from zoo.training.places import scalar
 
-    return {k: scalar(v) if k.startswith("model.") else v for k, v in flags.items()}
+    texts = ("model.name", "model.load")
+    free = [key for key in flags if key.startswith("model.") and key not in texts]
+    return flags | {key: scalar(flags[key]) for key in free}
 
 
 def refuse(prog: str, extra: list[str]) -> None:

@@ -3,16 +3,18 @@
 import argparse
 import json
 from collections.abc import Callable
-from dataclasses import MISSING
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
 import zoo
 from zoo.cli.arguments import LISTS, Flags
+from zoo.cli.showing import show_keys
 from zoo.cli.table import write_table
 from zoo.errors import UserError, suggest
 
+DEPTH = 4  # folders from runs/ to a run, at most
+SIGNS = ("result.json", "checkpoints", "log.txt")  # beside config.yaml, they tell a run's folder
 Table = tuple[list[str], list[list[Any]]]  # columns, rows
 
 
@@ -52,42 +54,6 @@ def evaluate(args: argparse.Namespace, flags: Flags) -> int:
     return 0
 
 
-def show(args: argparse.Namespace, flags: Flags) -> int:
-    """`zoo show`."""
-    from zoo.training.config import collect
-
-    draft = collect(args.recipe, flags)
-    rows = [["recipe", draft.name, draft.origins["recipe"].where]]
-    for key, value in draft.values.items():
-        layer, where = draft.origins[key]
-        rows.append([key, shown(value), "" if value is MISSING else f"{layer} {where}".strip()])
-    write_table(["key", "value", "from"], rows)
-    return 0
-
-
-def show_keys(recipe: str | None, flags: Flags) -> None:
-    """The keys of each section: what they take, their value in `recipe`, a line of help."""
-    from zoo.training.config import collect
-    from zoo.training.schema import KEYS, SECTIONS
-
-    values = collect(recipe, flags).values if recipe else {k.name: k.default for k in KEYS.values()}
-    for section, kind in SECTIONS.items():
-        print(f"\n{section}: {kind.__doc__}")
-        keys = [key for key in KEYS.values() if key.name.startswith(f"{section}.")]
-        rows = [[f"--{k.name}", k.short, shown(values[k.name]), k.help] for k in keys]
-        write_table(["", "takes", "value", ""], rows)
-    print("\nmodel: name, load (a saved model's folder) or backbone, and any option of its parts")
-    rows = [[f"--{k}", shown(v)] for k, v in values.items() if k.startswith("model.")]
-    write_table(["", "value"], rows or [["--model.name", shown(MISSING)]])
-
-
-def shown(value: Any) -> str:
-    """A config's value, or that one must be given."""
-    from zoo.training.places import inline
-
-    return "must be given" if value is MISSING else inline(value)
-
-
 def list_(args: argparse.Namespace, flags: Flags) -> int:
     """`zoo list`."""
     tables = {"models": list_models, "recipes": list_recipes, "runs": list_runs}
@@ -123,7 +89,8 @@ def list_recipes(pattern: str) -> Table:
 def list_runs(pattern: str) -> Table:
     """Run folders below ./runs and how they ended, oldest first."""
     top = Path("runs")
-    found = [p.parent for depth in ("*/*", "*/*/*") for p in top.glob(f"{depth}/config.yaml")]
+    files = [p for n in range(1, DEPTH + 1) for p in top.glob("*/" * n + "config.yaml")]
+    found = [p.parent for p in files if any((p.parent / sign).exists() for sign in SIGNS)]
     names = sorted(found, key=lambda p: (p.name, p))
     rows = [[str(p), ending(p)] for p in names if fnmatch(p.relative_to(top).as_posix(), pattern)]
     return ["run", "result"], rows
@@ -135,7 +102,8 @@ def ending(run: Path) -> str:
         result = json.loads((run / "result.json").read_text(encoding="utf-8"))
         splits = {split: result.get(split) or {} for split in ("val", "test")}
         figures = [f"{s} {k} {v:.4f}" for s, values in splits.items() for k, v in values.items()]
-        return "  ".join(["interrupted"] * bool(result.get("interrupted")) + figures)
+        state = [state for state in ("failed", "interrupted") if result.get(state)]
+        return "  ".join(state + figures)
     except FileNotFoundError:
         return "not finished"
     except (OSError, ValueError, AttributeError):

@@ -6,46 +6,76 @@ import glob
 import io
 import json
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import zoo
 from zoo.cli.arguments import Flags
-from zoo.cli.table import align, write_table
+from zoo.cli.table import align, say, write_table
+from zoo.data.layout import is_hidden, is_picture
 from zoo.errors import UserError
-from zoo.inputs.image import SUFFIXES, PictureError
+from zoo.inputs.image import PictureError
 
 CHUNK = 32  # files that are asked for at once
+ENDINGS = {".jsonl": "jsonl", ".json": "jsonl", ".csv": "csv", ".txt": "table", "": "table"}
 
 
 def predict(args: argparse.Namespace, flags: Flags) -> int:
     """`zoo predict`: 1 where a file could not be read, which its row reports."""
-    style = args.format or (args.out.suffix.lstrip(".") if args.out else "table")
+    style = choose_format(args.format, args.out)
     files = find_files(args.files)
     folder = Path(args.model).expanduser()
     model = zoo.load(folder / "model" if (folder / "model").is_dir() else folder)
     answers = list(answer(model, files, stop=args.on_bad == "raise"))
     if args.out:
-        try:
-            args.out.write_text(as_text(answers, style), encoding="utf-8")
-        except OSError as error:
-            raise UserError(f"--out {args.out} cannot be written: {error.strerror}") from None
+        write_out(args.out, as_text(answers, style))
     elif style == "table":
         write_table(*as_rows(answers))
     else:
-        sys.stdout.write(as_text(answers, style))
+        say(as_text(answers, style))
     return 1 if any("error" in row for row in answers) else 0
 
 
+def choose_format(given: str | None, out: Path | None) -> str:
+    """What was asked for, or what `--out` ends in. UserError where the two differ, or the file
+    cannot be written, before the work."""
+    if out is None:
+        return given or "table"
+    ending = out.suffix.lower()
+    if given is None and ending not in ENDINGS:
+        ends = ", ".join(filter(None, ENDINGS))
+        raise UserError(f"--out takes a file that ends in {ends}; got {out}: give --format")
+    style = ENDINGS.get(ending, given)
+    if given not in (None, style) and ending:
+        raise UserError(f"--out {out} ends as {style}; got --format {given}: keep one")
+    existed = out.exists()
+    write_out(out, "", "a")
+    if not existed:
+        out.unlink()
+    return given or style or "table"
+
+
+def write_out(out: Path, text: str, mode: str = "w") -> None:
+    """Write the file of `--out`. UserError where that fails."""
+    try:
+        with out.open(mode, encoding="utf-8", errors="surrogateescape") as file:
+            file.write(text)
+    except OSError as error:
+        raise UserError(f"--out {out} cannot be written: {error.strerror}") from None
+
+
 def find_files(words: Sequence[str]) -> list[str]:
-    """Files as they are, folders -> the pictures below them, patterns -> what fits; each sorted."""
+    """Files as they are, folders -> the pictures below them, patterns -> what fits; each sorted.
+
+    Hidden files and folders below a folder are left out, as in training.
+    """
     files: list[str] = []
     for word in words:
         path = Path(word).expanduser()
         if path.is_dir():
-            found = sorted(str(p) for p in path.rglob("*") if is_picture(p))
+            below = (p for p in path.rglob("*") if is_picture(p) and not is_hidden(p, path))
+            found = sorted(str(p) for p in below if p.is_file())
         elif glob.has_magic(word) and not path.exists():
             found = sorted(f for f in glob.glob(str(path), recursive=True) if os.path.isfile(f))
         else:
@@ -95,9 +125,3 @@ def as_text(answers: list[dict[str, Any]], style: str) -> str:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([columns, *rows])
     return text.getvalue()
-
-
-def is_picture(path: Path) -> bool:
-    """Whether a file's name ends as a picture's; hidden files are none."""
-    hidden = path.name.startswith(".")
-    return not hidden and path.suffix.lower() in SUFFIXES and path.is_file()

@@ -7,7 +7,7 @@ from typing import Any
 def write_table(columns: list[str], rows: list[list[Any]]) -> None:
     """Print cells under their columns' names."""
     if not sys.stdout.isatty():
-        print(align([columns, *rows]), end="")
+        say(align([columns, *rows]))
         return
     from rich.console import Console
     from rich.table import Column, Table
@@ -18,6 +18,12 @@ def write_table(columns: list[str], rows: list[list[Any]]) -> None:
     for row in rows:
         table.add_row(*(Text(str(cell)) for cell in row))
     Console().print(table)
+
+
+def say(text: str) -> None:
+    """Write to stdout; what its encoding lacks (stray bytes of a file's name) is escaped."""
+    encoding = sys.stdout.encoding or "utf-8"
+    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
 
 
 def align(rows: list[list[Any]]) -> str:

@@ -54,7 +54,7 @@ def look_at(paths: Sequence[Path]) -> dict[Path, Seen]:
 
 
 def report_unreadable(seen: Mapping[Path, Seen], on_bad: str) -> tuple[str, ...]:
-    """A line for each unreadable file. UserError if there is one and on_bad is not "skip"."""
+    """A line for each unreadable file, which `on_bad` "skip" allows; else a UserError of them."""
     lines = tuple(
         f"{printable(path)}: {found.reason}" for path, found in seen.items() if found.reason
     )

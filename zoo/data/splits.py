@@ -100,5 +100,5 @@ def fingerprint(labels: Sequence[str], splits: Mapping[str, Rows]) -> str:
             f"{split}\t{labels[target]}\t{rows.name(i)}\t{rows.sizes[i]}\n"
             for i, target in enumerate(rows.targets)
         )
-        digest.update("".join(lines).encode("utf-8", "surrogateescape"))
+        digest.update("".join(lines).encode())
     return digest.hexdigest()

@@ -52,7 +52,7 @@ class PictureError(UserError):
 
     @classmethod
     def of(cls, name: str, reason: str) -> "PictureError":
-        """With its sentence."""
+        """The error whose sentence says that `name` is no picture, for this reason."""
         takes = "a picture must be a readable image file (JPEG, PNG, WebP, ...)"
         return cls(f"{takes}; {name} is not: {reason}; replace it or take it out", reason)
 

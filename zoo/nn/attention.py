@@ -91,8 +91,8 @@ class Attention(nn.Module):
             one_of("Attention", "scale", c.scale, ("cosine",))
             self.log_scale = nn.Parameter(torch.full((heads,), math.log(10.0)))
         self.position = None if c.position is None else c.position.bias(heads)
-        kind = type(c.position)
-        if self.position is None and c.position and kind.rotation is Position.rotation:
+        idle = c.position is not None and type(c.position).rotation is Position.rotation
+        if idle and c.position is not None and self.position is None:
             wants = "Attention takes a position that rotates or makes a bias"
             raise OptionError(f"{wants}; {c.position.kind} does neither", "position")
         self.inner_norm = make_norm(c.inner_norm, heads * width, eps)

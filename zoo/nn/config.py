@@ -164,7 +164,9 @@ def check_value(owner: str, name: str, hint: Any, value: Any, default: Any = Non
     whole = all(isinstance(n, int) for n in numbers) and "float" not in str(hint)
     least = 0 if default == 0 or name in ("left", "right") else 1
     if whole:
-        bound, inside = f"at least {least}", all(n >= least for n in numbers)
+        most = 10_000 if name == "depth" else 10_000_000  # what no machine could build anyway
+        bound = f"from {least} to {most}" if any(n > most for n in numbers) else f"at least {least}"
+        inside = all(least <= n <= most for n in numbers)
     elif default == 0.0:
         bound, inside = "from 0 to below 1", all(0 <= n < 1 for n in numbers)
     else:

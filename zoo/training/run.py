@@ -42,7 +42,8 @@ class Run:
     Made when the data and the model have been checked. The folder is written on entry, and taken
     away again if there is an error before the first step, so that a mistake leaves nothing behind.
     Later, Ctrl-C or an error leave the best model so far, `result.json` and the report; Ctrl-C
-    exits with 130. Only rank 0 writes. UserError if `run.dir` holds anything, or `hw` asks for what is not here.
+    exits with 130. Only rank 0 writes.
+    UserError if `run.dir` holds anything, or `hw` asks for what is not here.
     """
 
     def __init__(self, config: Config, model: Model, splits: Any):

@@ -179,13 +179,13 @@ def check(key: Key, given: Given) -> Any:
     """The value in its key's type and limits; `UserError` names key, want, value and place."""
     value = os.fspath(given.value) if isinstance(given.value, os.PathLike) else given.value
     value = float(value) if isinstance(value, float) else value  # numpy's are floats too
-    wrong = f"{key.name} takes {key.wants}; got {wording(value)}{given.at}"
     readings = [value]
     if isinstance(value, str) and key.kind is not str:
         read = scalar(value)  # behind a flag all is text: a number, or a path?
         readings = [read, value]
-        if read is None or type(read) in (int, float) and float in _members(key.kind):
+        if read is None or (type(read) in (int, float) and float in _members(key.kind)):
             value, readings = read, [read]  # never a path
+    wrong = f"{key.name} takes {key.wants}; got {wording(value)}{given.at}"
     for typed in (_typed(key, reading) for reading in readings):
         if typed is not MISSING:
             break
