@@ -558,3 +558,11 @@ def test_number_of_a_label():
         "pets/val takes the 3 classes of the training data (ant, bee, golden retriever); got "
         "'golden retreiver', which is none of them; did you mean 'golden retriever'?"
     )
+
+
+def test_a_pipe_named_as_a_picture_is_refused_and_not_waited_for(tmp_path):
+    import os
+
+    os.mkfifo(tmp_path / "pipe.png")
+    with pytest.raises(UserError, match=r"pipe.png.*no regular file"):
+        decode_image(tmp_path / "pipe.png")

@@ -82,6 +82,8 @@ def decode_image(
     try:
         if isinstance(source, Image.Image):
             return _plain(source, channels, background)
+        if isinstance(source, (str, Path)) and Path(source).exists() and not Path(source).is_file():
+            raise OSError("it is no regular file")  # a pipe would be waited for, for ever
         data = source if isinstance(source, bytes) else Path(source).read_bytes()
         if not data:
             raise ValueError("it is empty (0 bytes)")
