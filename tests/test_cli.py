@@ -479,3 +479,88 @@ def test_tables_on_a_terminal(monkeypatch: pytest.MonkeyPatch):
     write_table(["key", "value"], [["a[b]", "[red]"], ["c", None]])
     text = re.sub(r"\x1b\[[0-9;]*m", "", screen.getvalue())
     assert cells(text) == [["key", "value"], ["a[b]", "[red]"], ["c", "None"]]
+
+
+# flags of the model
+
+
+BACKBONE = ["--model.backbone.dim=16", "--model.backbone.depth=1", "--model.backbone.heads=2"]
+PATCHES = ["--model.adapter.dim=16", "--model.adapter.size=16", "--model.adapter.patch=4"]
+
+
+@pytest.mark.parametrize("what", ["show", "train"])
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--model.head", "null"], r"takes a model with a head; got model.head null"),
+        (["--model.head", "5"], r"takes a model with a head; got model.head 5"),
+        (["--model.classes", "7"], r"takes its classes from the data; got model.classes 7"),
+        (["--model.head.classes", "7"], r"takes its classes from the data; got model.head.classes"),
+        (["--model.name", "5"], r"takes the name of a model; got '5'"),
+        (["--model.name", "[a]"], r"takes the name of a model; got '\[a\]'"),
+        (["--model.name", "vti"], r"takes the name of a model; got 'vti'"),
+        (["--model.load", "5"], r"takes a folder .* 5 does not exist"),
+        (["--model.drop_path", "abc"], r"drop_path .* got 'abc' \(--model.drop_path\)"),
+        (["--model.name", "bert_mu"], r"takes a model for pictures; bert_mu has no preprocessing"),
+        (["--model.name", "ast_mu"], r"takes a model for pictures; ast_mu has no preprocessing"),
+        (["--model.head.target", "labels"], r"one label per picture; got Classify with target lab"),
+        ([*BACKBONE, "--model.adapter", "5"], r"model.adapter takes options of its own"),
+        ([*BACKBONE, "--model.foo", "5"], r"has no section 'foo'; it takes adapter, backbone"),
+        ([*BACKBONE, *PATCHES, "--model.head.kind", "Several"], r"one label .*; got Several"),
+        ([*BACKBONE, "--model.adapter.kind", "Subwords"], r"Subwords .*\(--model.adapter.kind\)"),
+        (
+            [*BACKBONE, "--model.adapter.kind", "Subwords", "--model.adapter.dim=16",
+             "--model.adapter.vocabulary=9"],
+            r"takes an adapter of pictures, such as Patches; got Subwords",
+        ),
+    ],
+)  # fmt: skip
+def test_a_model_that_cannot_be_trained_is_refused_with_its_flag(
+    house: Path, capsys: pytest.CaptureFixture[str], what: str, words: list[str], sentence: str
+):
+    """`show` answers as `train` does, whose script stops at the model here."""
+    script = "from zoo import training\n\ndef main(config): training.build(config, ['a', 'b'])\n"
+    (house / "recipes" / "image_classify.py").write_text(script)
+    text = said(capsys, what, "image_classify/vit", "--data.train=x", *words, code=2)
+    assert re.search(sentence, text) and len(text.splitlines()) == 1
+    flags = "".join(rf"|{re.escape(word.partition('=')[0])}" for word in words if "--" in word)
+    assert "load" in words[0] or re.search(rf"\((?:{flags[1:]})\)\n$", text)
+
+
+def test_values_of_another_type_in_a_file_are_refused_with_their_line(
+    house: Path, capsys: pytest.CaptureFixture[str]
+):
+    for value in ("5", "[a]", "true"):
+        (house / "mine.yaml").write_text(
+            f"recipe: image_classify\nmodel:\n  name: {value}\noptim: {{lr: 1}}\n"
+        )
+        text = said(capsys, "show", "mine.yaml", code=2)
+        assert "model.name takes the name of a model" in text and text.endswith("(mine.yaml:3)\n")
+
+
+def test_show_has_the_models_own_options(house: Path, capsys: pytest.CaptureFixture[str]):
+    words = ["show", "image_classify/vit", "--model.drop_path", "0.2", "--model.head.pool", "mean"]
+    last = said(capsys, *words).splitlines()[-1]
+    assert re.fullmatch(r"the model has \d+ more options: zoo show image_classify/vit --all", last)
+    rows = [row for row in cells(said(capsys, *words, "--all")) if row[0].startswith("model.")]
+    values = {row[0]: row[1:] for row in rows}
+    assert len(values) == len(rows) > 30  # each once
+    assert values["model.drop_path"] == ["0.2", "flag --model.drop_path"]
+    assert values["model.head.pool"] == ["mean", "flag --model.head.pool"]
+    assert values["model.backbone.drop_tokens"] == ["0.0", "default"]
+    assert values["model.block.mlp.activation"] == ["gelu", "default"]
+    assert not {"model.backbone.drop_path", "model.head.classes"} & values.keys()
+    assert int(last.split()[3]) == sum(row[-1] == "default" for row in rows)
+
+
+def test_show_reads_a_saved_model(house: Path, capsys: pytest.CaptureFixture[str]):
+    zoo.create("vit_mu_patch8_32", classes=3).save(house / "saved")
+    zoo.create("vit_mu_patch8_32", head=None).save(house / "headless")
+    zoo.create("bert_mu", classes=2).save(house / "words")
+    words = ["show", "image_classify/vit", "--model.load"]
+    rows = {row[0]: row[1:] for row in cells(said(capsys, *words, "saved", "--all"))}
+    assert rows["model.load"] == ["saved", "flag --model.load"]
+    assert rows["model.head.pool"] == ["class", "the loaded model"]
+    text = said(capsys, *words, "headless", code=2)
+    assert text.endswith("with a head; the one in headless has none (--model.load)\n")
+    assert "bert_mu has no preprocessing for pictures" in said(capsys, *words, "words", code=2)

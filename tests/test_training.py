@@ -6,6 +6,8 @@ import io
 import json
 import math
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -25,10 +27,13 @@ from torch import nn
 
 import zoo
 from zoo import training
+from zoo.data import loader
 from zoo.errors import OptionError, UserError
-from zoo.training import callbacks, console, hardware
+from zoo.nn.mlp import Experts, MlpConfig
+from zoo.training import callbacks, console, environment, hardware, report
 from zoo.training.callbacks import clock
 from zoo.training.config import OptimConfig, SelectConfig
+from zoo.training.folder import make_folder, write_json
 from zoo.training.hardware import choose_precision, plan
 from zoo.training.metrics import ClassifyMetrics
 from zoo.training.optimise import make_optimizer, make_schedule, parameter_groups, warmup_cosine
@@ -130,6 +135,7 @@ class Parts(nn.Module):
             nn.LayerNorm(4),
             nn.Parameter(torch.ones(4)),
         )
+        self.experts = Experts(4, MlpConfig(experts=2, bias=False))
         self.out = nn.Linear(4, 5)
         self.out.weight = self.words.weight
         self.frozen = nn.Linear(4, 4).requires_grad_(False)
@@ -137,13 +143,22 @@ class Parts(nn.Module):
 
 def test_only_weights_of_matrices_decay():
     decay, rest = parameter_groups(Parts(), lr=0.1, weight_decay=0.2)
-    assert {name for name, _ in decay["params"]} == {"words.weight", "conv.weight"}
+    assert {name for name, _ in decay["params"]} == {
+        "conv.weight", "experts.router.weight", "experts.up", "experts.down",
+    }  # fmt: skip
     assert {name for name, _ in rest["params"]} == {
-        "table", "scale", "position.weight", "position_mlp.0.weight", "position_mlp.0.bias",
+        "words.weight", "table", "scale", "position.weight", "position_mlp.0.weight", "position_mlp.0.bias",
         "conv.bias", "norm.weight", "norm.bias", "out.bias",
     }  # fmt: skip
     assert (decay["lr"], decay["weight_decay"]) == (0.1, 0.2)
     assert (rest["lr"], rest["weight_decay"]) == (0.1, 0.0)
+
+
+def test_tables_of_subwords_do_not_decay():
+    decay, rest = parameter_groups(zoo.create("bert_mu", classes=2), 0.1, 0.2)
+    tables = {"adapter.embed", "adapter.segment", "adapter.position"}
+    assert tables <= {name for name, _ in rest["params"]}
+    assert all(name.endswith(".weight") and p.ndim == 2 for name, p in decay["params"])
 
 
 @pytest.mark.parametrize("stem", ["conv", "linear"])
@@ -256,6 +271,14 @@ def test_metrics_agree_with_scikit_learn_over_uneven_batches():
     assert metrics.confusion.sum() == 50 and metrics.confusion.trace() == (target == best).sum()
     metrics.update(answer[:2], target[:2], torch.tensor(2.0), torch.tensor(2))
     assert metrics.compute()["loss"] == 1.0  # it starts anew
+
+
+def test_accuracy_is_the_quotient_that_a_reader_expects():
+    metrics = ClassifyMetrics(2)
+    answer, target = torch.eye(2)[[0, 0, 1, 1, 1]], torch.tensor([0, 0, 0, 0, 0])
+    metrics.update(answer, target, torch.tensor(0.5), torch.tensor(5))
+    assert metrics.compute() == metrics.values
+    assert metrics.values == {"loss": 0.1, "accuracy": 0.4, "macro_f1": round(2 / 7, 6)}
 
 
 def test_many_classes_have_no_confusion_matrix():
@@ -379,6 +402,8 @@ def test_the_default_combination_leaves_a_whole_folder(options, capfd, monkeypat
     assert sum("samples/s" in line for line in lines) == 8  # each second of 15 steps, and the last
     assert sum("validation" in line for line in lines) == 5
     assert all(part in lines[-1] for part in ("s of training", str(folder)))
+    for name in ("learning_curves.png", "confusion.png"):
+        assert f"figure: {folder / name}" in lines
     assert not any(
         word in shown.out + shown.err for word in ("Tip", "available:", "`Trainer", "Warn")
     )
@@ -438,6 +463,122 @@ def test_a_folder_that_holds_something_is_refused(options, tmp_path):
         training.train(RECIPE, {**options, "run.dir": tmp_path / "run" / "thesis.tex"})
     with pytest.raises(UserError, match="can be written"):
         training.train(RECIPE, {**options, "run.dir": tmp_path / "run" / "thesis.tex" / "below"})
+
+
+def test_an_error_on_entry_leaves_all_as_it_was(options, tmp_path, monkeypatch):
+    """New parents go, a folder keeps its mode, a link stays a link; the error is the true one."""
+    (tmp_path / "target").mkdir(mode=0o700)
+    (tmp_path / "link").symlink_to(tmp_path / "target")
+    before = sorted(tmp_path.rglob("*"))
+    for error in (ValueError("true"), OSError(28, "No space left on device")):
+
+        def broken(*args, e=error):
+            raise e
+
+        monkeypatch.setattr(environment, "describe", broken)
+        for place in ("link", "target", "deep/er/run"):
+            with pytest.raises(ValueError, match=r"true|run\.dir takes.*No space left"):
+                training.train(RECIPE, {**options, "run.dir": str(tmp_path / place)})
+            assert sorted(tmp_path.rglob("*")) == before
+            assert (tmp_path / "target").stat().st_mode & 0o777 == 0o700
+            assert "ZOO_RUN_DIR" not in os.environ
+
+
+def test_parents_that_cannot_all_be_made_are_taken_back(tmp_path):
+    with pytest.raises(UserError, match="File name too long"):
+        make_folder(tmp_path / "new" / ("x" * 300))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_names_that_are_no_text_can_be_written(tmp_path):
+    write_json(tmp_path / "labels.json", ["a\udcff", "ä"])
+    assert json.loads((tmp_path / "labels.json").read_text(encoding="utf-8")) == ["a\udcff", "ä"]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_picture_that_goes_away_leaves_what_there_is(
+    options, tmp_path, pictures, capfd, monkeypatch, workers
+):
+    """The first epoch is validated and kept; then a picture of train is gone."""
+    shutil.copytree(pictures, tmp_path / "pictures")
+    options |= {"data.train": str(tmp_path / "pictures"), "hw.workers": workers}
+
+    finish = training.Task.on_train_epoch_end
+
+    def lose(task):
+        finish(task)
+        for file in (tmp_path / "pictures" / "train").glob("*/0.png"):
+            file.unlink()
+
+    monkeypatch.setattr(loader, "IN_MEMORY", 0)
+    monkeypatch.setattr(training.Task, "on_train_epoch_end", lose)
+    with pytest.raises(UserError, match=r"^a picture must be.*0\.png.*") as caught:
+        training.train(RECIPE, {**options, "run.epochs": 4})
+    assert len(str(caught.value).splitlines()) == 1
+    folder = Path(options["run.dir"])
+    figures = read(folder / "result.json")
+    assert figures["failed"] == str(caught.value) and not figures["interrupted"]
+    assert figures["weights"] == "epoch 1" and figures["val"]["accuracy"] >= 0
+    assert "failed" in (folder / "report.md").read_text()
+    best = weights(folder, "best")
+    state = zoo.load(folder / "model").state_dict()
+    assert all(torch.equal(best[f"model.{k}"], v) for k, v in state.items())
+    said = capfd.readouterr().out.splitlines()[-1]
+    assert said.startswith("failed after step") and str(folder / "model") in said
+
+
+def test_a_broken_checkpoint_is_passed_over(options, monkeypatch):
+    """As a full disk leaves it: the last one is taken, and the error itself goes on."""
+    step = training.Task.training_step
+
+    def broken(task, batch, index):
+        if task.global_step == 4:
+            (Path(options["run.dir"]) / "checkpoints/best.ckpt").write_bytes(b"PK")
+            raise OSError(28, "No space left on device")
+        return step(task, batch, index)
+
+    monkeypatch.setattr(training.Task, "training_step", broken)
+    with pytest.raises(OSError, match="No space"):
+        training.train(RECIPE, options)
+    figures = read(Path(options["run.dir"], "result.json"))
+    assert figures["failed"] == "OSError: [Errno 28] No space left on device"
+    assert figures["weights"] == "last" and figures["val"] is None
+    assert zoo.load(Path(options["run.dir"], "model")).record.labels == ("blue", "green", "red")
+
+
+def test_a_run_is_evaluated_from_any_folder(options, pictures, tmp_path, monkeypatch):
+    monkeypatch.chdir(pictures.parent)
+    given = {"data.train": f"{pictures.name}/train", "data.test": f"{pictures.name}/test"}
+    result = training.train(RECIPE, {**options, **given, "run.epochs": 1})
+    monkeypatch.chdir(tmp_path)
+    assert training.evaluate(result.folder) == result.metrics["test"]
+    with pytest.raises(UserError, match=r"takes --data\.test FOLDER; got 0\.2, which is no folder"):
+        training.evaluate(result.folder, "0.2")
+    (tmp_path / "0.2").symlink_to(pictures / "test")
+    assert training.evaluate(result.folder, "0.2") == result.metrics["test"]
+    del options["model.name"]
+    config = training.resolve(RECIPE, {**options, "model.load": str(result.folder)}).config
+    model = training.build(config, ["x", "y"])
+    assert model.record.labels == ("x", "y")  # a run's folder will do
+
+
+NAMES = ("$\\frac$", "a|b", "two\nlines", "猫", "x" * 200, "\udcff", "`<b>`")
+
+
+def test_names_of_any_kind_stand_in_figures_and_tables(tmp_path):
+    counts = torch.eye(len(NAMES), dtype=torch.int64)
+    report.draw_confusion(counts, NAMES, "test", tmp_path / "confusion.png")
+    assert (tmp_path / "confusion.png").stat().st_size > 0
+    data = {"labels": list(NAMES), "counts": {"test": [1] * len(NAMES)}, "notes": ["a\nb"]}
+    result = {
+        "recipe": "x/y", "interrupted": False, "failed": None, "val": None, "epochs": 1, "steps": 1,
+        "test": {"loss": 1.0}, "seconds": 1.0, "hardware": "cpu", "weights": "last",
+    }  # fmt: skip
+    report.write_page(tmp_path, result, data, "zoo train x")
+    lines = (tmp_path / "report.md").read_text(encoding="utf-8").splitlines()
+    rows = lines[lines.index("| class | test |") + 2 :][: len(NAMES)]
+    assert all(re.fullmatch(r"\| .+ \| 1 \|", row) for row in rows)
+    assert rows[1] == r"| a\|b | 1 |" and rows[2] == "| two lines | 1 |"
 
 
 @pytest.mark.parametrize("existed", [False, True])
@@ -505,7 +646,9 @@ def test_ctrl_c_leaves_a_checkpoint_a_model_and_130(options, capfd, monkeypatch,
     assert figures["val"]["accuracy"] == pytest.approx(column(folder, "val/accuracy")[0], abs=1e-6)
     assert torch.load(folder / "checkpoints/last.ckpt", weights_only=True)["global_step"] == 4
     assert zoo.load(folder / "model").predict(next(pictures.rglob("*.png")))["label"] in COLOURS
-    assert f"interrupted after step 4; the model so far is {folder}" in capfd.readouterr().out
+    shown = capfd.readouterr().out
+    assert f"interrupted after step 4; the model so far is {folder / 'model'}" in shown
+    assert ".ckpt" not in shown  # no command takes one
 
 
 def test_ctrl_c_twice_stops_at_once(options, monkeypatch):

@@ -20,7 +20,8 @@ def show(args: argparse.Namespace, flags: Flags) -> int:
         rows.append([key, shown(value), "" if value is MISSING else f"{layer} {where}".strip()])
     sections = unflatten(draft.values).get("model", {})
     own = list(own_options(sections, draft.origins))
-    rows += [[f"model.{key}", shown(value), "default"] for key, value in own if args.all]
+    source = "the loaded model" if "load" in sections else "default"
+    rows += [[f"model.{key}", shown(value), source] for key, value in own if args.all]
     write_table(["key", "value", "from"], rows)
     if own and not args.all:
         print(f"\nthe model has {len(own)} more options: zoo show {args.recipe} --all")

@@ -98,7 +98,7 @@ def locate(origins: Mapping[str, Origin], key: str) -> str:
     """`file:line` or the flag that gave a key, "" where nowhere.
 
     `head.pool` is looked for as `model.head.pool`, then as `model.head`, which gave it all, then
-    as any option of the model with that last name, since a part does not know how it was reached.
+    as the one option of the model that ends so, since a part does not know how it was reached.
     """
     for dotted in (f"model.{key}", key):
         while "." in dotted:
@@ -106,8 +106,7 @@ def locate(origins: Mapping[str, Origin], key: str) -> str:
                 if f"{known}.".startswith(f"{dotted}."):
                     return origin.where
             dotted = dotted.rpartition(".")[0]
-    leaf = key.rpartition(".")[2]
-    named = [k for k in origins if k.startswith("model.") and k.endswith(f".{leaf}")]
+    named = [k for k in origins if k.startswith("model.") and k.endswith(f".{key}")]
     return origins[named[0]].where if len(named) == 1 else ""
 
 

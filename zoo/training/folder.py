@@ -33,12 +33,17 @@ def choose_folder(config: Config, main: bool) -> Path:
             "run.dir takes a folder where another program starts the processes; got none: "
             "give --run.dir FOLDER"
         )
-    if main and folder.is_dir() and any(folder.iterdir()):
+    try:
+        held = len(list(folder.iterdir())) if main and folder.is_dir() else 0
+        is_file = main and folder.exists() and not folder.is_dir()
+    except OSError as error:  # such as one that may not be read
+        raise UserError(f"run.dir takes a folder; {folder} is none: {error.strerror}") from error
+    if held:
         raise UserError(
-            f"run.dir takes a new or an empty folder; got {folder}, which holds "
-            f"{len(list(folder.iterdir()))} files: give another --run.dir, or remove it"
+            f"run.dir takes a new or an empty folder; got {folder}, which holds {held} files: "
+            "give another --run.dir, or remove it"
         )
-    if main and folder.exists() and not folder.is_dir():
+    if is_file:
         raise UserError(f"run.dir takes a folder; got {folder}, a file: give another --run.dir")
     return folder
 

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from zoo.errors import OptionError, one_of
+from zoo.errors import OptionError, one_of, suggest
 from zoo.inputs import Preprocess
 from zoo.model import Model, Record
-from zoo.registry import PARTS, create, load
+from zoo.registry import PARTS, create, find, load
 from zoo.shapes import pair
 from zoo.training.config import Config, flatten
 
@@ -35,6 +35,8 @@ def make_model(sections: Mapping[str, Any], labels: Sequence[str]) -> Model:
         raise OptionError(f"a training takes a model with a head; got model.head {got}", "head")
     if "name" in options:
         name = text(options, "name", "the name of a model (`zoo list models`)")
+        if find(name)[0].preprocess is None:  # before its options, which would miss the point
+            raise no_pictures(name, "name")
         model = create(name, classes=list(labels), **options)
     elif "load" in options:
         model, name = load_for(text(options, "load", "a saved model's folder"), labels), "load"
@@ -67,12 +69,7 @@ def load_for(path: str, labels: Sequence[str]) -> Model:
 def trainable(model: Model, key: str) -> Model:
     """The model, if it reads pictures and gives one label for each; else an OptionError."""
     if model.record.preprocess is None:
-        kind = type(model.adapter).__name__
-        raise OptionError(
-            f"image_classify takes a model for pictures; {model.record.name or 'this one'} reads "
-            f"by {kind} and has no preprocessing for pictures: `zoo list models` names others",
-            key,
-        )
+        raise no_pictures(model.record.name or "this one", key)
     target = getattr(model.head.config, "target", None)  # type: ignore[union-attr]
     if target != "label":
         got = f"{type(model.head).__name__} with target {target}"
@@ -82,13 +79,24 @@ def trainable(model: Model, key: str) -> Model:
     return model
 
 
+def no_pictures(name: str, key: str) -> OptionError:
+    """The error about a model that reads something else."""
+    return OptionError(
+        f"image_classify takes a model for pictures; {name} has no preprocessing for pictures: "
+        "`zoo list models` names others",
+        key,
+    )
+
+
 def assemble(sections: Mapping[str, Any], labels: Sequence[str]) -> Model:
     """{"adapter": {"size": 32, ...}, "backbone": {...}, "head": {...}} -> a model.
 
     A section's `kind` names the class, unless it is Patches, Backbone or Classify.
     """
     for section, given in sections.items():
-        one_of("a model of parts", "section", section, PARTS)
+        if section not in PARTS:
+            hint = suggest(section, PARTS) or f"; it takes {', '.join(PARTS)}"
+            raise OptionError(f"a model of parts has no section {section!r}{hint}", section)
         if not isinstance(given, Mapping):
             wants = f"model.{section} takes options of its own, such as kind"
             raise OptionError(f"{wants}; got {given!r}", section)
@@ -96,7 +104,13 @@ def assemble(sections: Mapping[str, Any], labels: Sequence[str]) -> Model:
     def part(section: str, kind: str, **options: Any) -> Any:
         given = {"kind": kind, **options, **(sections.get(section) or {})}
         name = one_of("model", f"{section}.kind", given.pop("kind"), PARTS[section])
-        return PARTS[section][name](**given)
+        if section == "head" and name != "Classify":
+            wants = "image_classify takes a head with one label per picture"
+            raise OptionError(f"{wants}; got {name}", "head.kind")
+        try:
+            return PARTS[section][name](**given)
+        except OptionError as error:  # a part does not know where it stands
+            raise OptionError(str(error), f"{section}.{error.key}") from error
 
     adapter, backbone = part("adapter", "Patches"), part("backbone", "Backbone")
     if not {"size", "channels"} <= vars(adapter.config).keys():
