@@ -7,6 +7,7 @@ like become RGB, an animation is its first frame. Colour profiles are not applie
 
 import io
 import os
+import stat
 import struct
 import zlib
 from pathlib import Path
@@ -82,7 +83,7 @@ def decode_image(
     try:
         if isinstance(source, Image.Image):
             return _plain(source, channels, background)
-        if isinstance(source, (str, Path)) and Path(source).exists() and not Path(source).is_file():
+        if not isinstance(source, bytes) and stat.S_ISFIFO(os.stat(source).st_mode):
             raise OSError("it is no regular file")  # a pipe would be waited for, for ever
         data = source if isinstance(source, bytes) else Path(source).read_bytes()
         if not data:
