@@ -70,7 +70,7 @@ def test_pair_trains_and_overfits_one_batch(adapter, head, tmp_path):
     model = zoo.Model(first, body, make_head(body.dim))
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=0.0)
     x, losses = inputs(), []
-    for _ in range(60):
+    for _ in range(100):
         parts = model.head.loss(model(x), {"target": target})
         loss = sum(total / count for total, count in parts.values())
         optimizer.zero_grad()

@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -149,3 +150,15 @@ def test_nothing_tracked_names_this_machine():
             and name != "tests/test_house.py"
         ):
             assert not leak.search(path.read_text(errors="replace")), name
+
+
+def test_the_lowest_versions_are_those_that_pyproject_allows():
+    from packaging.version import Version
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    allowed = {}
+    for line in project["dependencies"]:
+        name, bound = re.match(r"([\w-]+)(?:\[\w+\])?>=([\d.]+)", line).groups()
+        allowed[name] = Version(bound)
+    pins = re.findall(r"^([\w-]+)==([\d.]+)$", (ROOT / "tests" / "lowest.txt").read_text(), re.M)
+    assert {name: Version(v) for name, v in pins} == allowed
