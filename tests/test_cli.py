@@ -564,3 +564,21 @@ def test_show_reads_a_saved_model(house: Path, capsys: pytest.CaptureFixture[str
     text = said(capsys, *words, "headless", code=2)
     assert text.endswith("with a head; the one in headless has none (--model.load)\n")
     assert "bert_mu has no preprocessing for pictures" in said(capsys, *words, "words", code=2)
+
+
+def test_what_nobody_foresaw_is_one_sentence_and_with_debug_a_traceback(monkeypatch, capsys):
+    def fails(*_):
+        raise RuntimeError("a wheel came off\nand rolled away")
+
+    monkeypatch.setitem(cli.COMMANDS, "list", fails)
+    assert cli.main(["list"]) == 1
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "RuntimeError: a wheel came off; the same" in said
+    with pytest.raises(RuntimeError):
+        cli.main(["list", "--debug"])
+
+
+@pytest.mark.parametrize("flag", ["--data.train", "--data.val", "--data.test", "--run.dir"])
+def test_empty_paths_are_no_paths(flag, capsys):
+    assert cli.main(["show", "image_classify/vit_tiny_scratch", flag, ""]) == 2
+    assert "got an empty word" in capsys.readouterr().err

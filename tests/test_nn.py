@@ -186,3 +186,56 @@ def test_unknown_part_options_are_named():
         zoo.heads.Classify(dim=8)
     with pytest.raises(OptionError, match="Backbone has no option 'head'; did you mean 'heads'"):
         Backbone(dim=8, depth=1, head=2)
+
+
+@pytest.mark.parametrize("gated", [False, True])
+def test_experts_equal_a_loop_over_them_with_gradients(gated):
+    torch.manual_seed(0)
+    config = zoo.nn.MlpConfig(
+        hidden=12, experts=4, top=2, bias=False, gated=gated, activation="silu"
+    )
+    routed = zoo.nn.Experts(8, config)
+    for p in routed.parameters():
+        torch.nn.init.normal_(p, std=0.5)
+    x = torch.randn(2, 7, 8, requires_grad=True)
+
+    def loop(x):
+        weights = routed.router(x).softmax(-1)
+        best, chosen = weights.topk(2, -1)
+        best = best / best.sum(-1, keepdim=True)
+        out = torch.zeros_like(x)
+        for e in range(4):
+            h = x @ routed.up[e].T
+            if gated:
+                gate, value = h.chunk(2, -1)
+                h = torch.nn.functional.silu(gate) * value
+            else:
+                h = torch.nn.functional.silu(h)
+            share = torch.where(chosen == e, best, 0).sum(-1, keepdim=True)
+            out = out + share * (h @ routed.down[e].T)
+        return out
+
+    results = []
+    for compute in (routed, loop):
+        for leaf in (x, *routed.parameters()):
+            leaf.grad = None
+        out = compute(x)
+        out.square().sum().backward()
+        results.append([out, x.grad, *(p.grad for p in routed.parameters())])
+    for a, b in zip(*results, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_the_balance_of_experts_counts_real_tokens_alone():
+    torch.manual_seed(0)
+    body = Backbone(dim=16, depth=1, heads=2, bias=False, experts=4, top=1)
+    keep = torch.arange(6) < torch.tensor([6, 3])[:, None]
+    x = torch.where(keep[..., None], torch.randn(2, 6, 16), 0)
+    losses = []
+    for junk in (0.0, 5.0):
+        details = zoo.tokens.Details()
+        tokens = Tokens(torch.where(keep[..., None], x, junk), keep)
+        body(tokens, details=details, show=("aux",))
+        losses.append(details.aux[0])
+    torch.testing.assert_close(*losses)
+    assert losses[0] > 0

@@ -775,3 +775,21 @@ def test_two_processes_learn_what_one_does(options, pictures, tmp_path):
         read(tmp_path / "two" / "data.json")["fingerprint"]
         == read(one.folder / "data.json")["fingerprint"]
     )
+
+
+def test_of_two_runs_that_start_at_once_one_gets_the_folder(tmp_path):
+    make_folder(tmp_path / "run")
+    with pytest.raises(UserError, match="another run has just taken"):
+        make_folder(tmp_path / "run")
+
+
+def test_a_run_that_lost_the_folder_clears_nothing_in_it(tmp_path):
+    from zoo.training import Run, resolve
+
+    config = resolve(RECIPE, {"data.train": str(tmp_path), "run.dir": str(tmp_path / "run")}).config
+    late = Run(config, zoo.create("vit_mu_patch8_32", ["a", "b"]), None)  # chose while it was free
+    make_folder(tmp_path / "run")
+    (tmp_path / "run" / "labels.json").write_text("the other run's")
+    with pytest.raises(UserError, match="another run has just taken"):
+        late.__enter__()
+    assert (tmp_path / "run" / "labels.json").read_text() == "the other run's"

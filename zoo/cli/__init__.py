@@ -44,7 +44,7 @@ def script(run: Callable[[Any], Any], argv: Sequence[str] | None = None) -> int:
 
 
 def guarded(run: Callable[[], int], debug: bool) -> int:
-    """The exit code of `run`; `debug` lets exceptions through."""
+    """The exit code of `run`: 2 for a user's mistake, 1 for ours; `debug` lets errors through."""
     try:
         return run()
     except UserError as error:
@@ -60,6 +60,16 @@ def guarded(run: Callable[[], int], debug: bool) -> int:
     except BrokenPipeError:  # the reader, such as `head`, has gone: nothing may be flushed to it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    except Exception as error:  # the border to the user: what nobody foresaw is told, not dumped
+        if debug:
+            raise
+        told = str(error).splitlines()[:1] or ["no words"]
+        print(
+            f"zoo met what it does not explain, {type(error).__name__}: {told[0][:300]}; "
+            "the same command with --debug shows where",
+            file=sys.stderr,
+        )
+        return 1
 
 
 def command(words: list[str]) -> int:

@@ -15,6 +15,7 @@ from zoo.errors import UserError
 from zoo.training import environment
 from zoo.training.config import Config
 
+CLAIM = "command.txt"  # the first file of a run: who makes it owns the folder
 FOLDER_OF_RANK_0 = "ZOO_RUN_DIR"  # how the processes that Lightning starts learn where their run is
 
 
@@ -59,6 +60,13 @@ def make_folder(folder: Path) -> list[Path]:
             if not path.is_dir():
                 path.mkdir(exist_ok=True)
                 made.insert(0, path)
+        try:
+            (folder / CLAIM).open("x").close()  # of two runs that start at once, one gets it
+        except FileExistsError as error:
+            raise UserError(
+                f"run.dir takes a new or an empty folder; another run has just taken {folder}: "
+                "give another --run.dir"
+            ) from error
     except OSError as error:
         remove_empty(made)
         raise UserError(
@@ -103,7 +111,7 @@ def write_facts(folder: Path, config: Config, model: Any, splits: Any) -> None:
     """What is known before the first step, a file for each."""
     (folder / "config.yaml").write_text(absolute(config).to_yaml(), encoding="utf-8")
     text = command() + "\n"  # as it was typed, in bytes that may be no UTF-8
-    (folder / "command.txt").write_text(text, encoding="utf-8", errors="surrogateescape")
+    (folder / CLAIM).write_text(text, encoding="utf-8", errors="surrogateescape")
     write_json(folder / "environment.json", environment.describe())
     write_json(folder / "data.json", facts_of_data(splits))
     write_json(folder / "labels.json", list(splits.labels))

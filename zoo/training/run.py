@@ -61,6 +61,10 @@ class Run:
         if self.main:
             try:
                 self.made = files.make_folder(self.folder)
+            except BaseException:
+                self.stack.close()  # the folder may be another run's: nothing in it is ours
+                raise
+            try:
                 self.open()
             except BaseException:
                 self.discard()

@@ -179,6 +179,8 @@ def check(key: Key, given: Given) -> Any:
     """The value in its key's type and limits; `UserError` names key, want, value and place."""
     value = os.fspath(given.value) if isinstance(given.value, os.PathLike) else given.value
     value = float(value) if isinstance(value, float) else value  # numpy's are floats too
+    if isinstance(value, str) and not value.strip():
+        raise UserError(f"{key.name} takes {key.wants}; got an empty word{given.at}: leave it out")
     readings = [value]
     if isinstance(value, str) and key.kind is not str:
         read = scalar(value)  # behind a flag all is text: a number, or a path?
