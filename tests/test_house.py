@@ -8,6 +8,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from make_docs import code_lines
 from PIL import Image
 
 import zoo
@@ -16,20 +17,6 @@ ROOT = Path(__file__).parents[1]
 FILES = sorted((ROOT / "zoo").rglob("*.py"))
 HEAVY = ["lightning", "datasets", "timm", "torchvision", "torchaudio", "transformers", "sklearn",
          "matplotlib", "rich", "torchmetrics", "jsonargparse", "PIL", "yaml", "pandas"]  # fmt: skip
-
-
-def code_lines(path: Path) -> int:
-    """Lines that are neither blank, comment nor docstring."""
-    text = path.read_text()
-    doc: set[int] = set()
-    for node in ast.walk(ast.parse(text)):
-        body = getattr(node, "body", None)
-        for item in body if isinstance(body, list) else ():
-            string = isinstance(item, ast.Expr) and isinstance(item.value, ast.Constant)
-            if string and isinstance(item.value.value, str):
-                doc |= set(range(item.lineno, (item.end_lineno or item.lineno) + 1))
-    lines = enumerate(text.splitlines(), 1)
-    return sum(i not in doc and bool(line.strip()) and line.strip()[0] != "#" for i, line in lines)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
