@@ -41,7 +41,7 @@ class Ratio:
 
 
 def race(
-    name: str, ours: Callable[[], object], theirs: Callable[[], object], rounds: int = 40
+    name: str, ours: Callable[[], object], theirs: Callable[[], object], rounds: int = 100
 ) -> Ratio:
     """Run both in turn `rounds` times, after three unmeasured turns each, and compare
     neighbours."""
@@ -106,7 +106,7 @@ CASES: dict[str, Callable[[int], Ratio]] = {
 }
 
 
-def run(names: list[str], rounds: int = 40) -> list[Ratio]:
+def run(names: list[str], rounds: int = 100) -> list[Ratio]:
     """The named cases, or all. UserError for an unknown name or too few rounds."""
     if rounds < 10:
         raise UserError(f"bench takes at least 10 rounds, for an interval; got {rounds}")

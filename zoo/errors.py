@@ -23,6 +23,16 @@ class OptionError(UserError):
         self.key = key
 
 
+def require(ok: object, sentence: str, key: str = "") -> None:
+    """OptionError with that sentence unless `ok`.
+
+    For parts as they are built: in a forward pass, whose sizes a compiler must not write out, an
+    `if` stands in front of the `raise`.
+    """
+    if not ok:
+        raise OptionError(sentence, key)
+
+
 def suggest(word: str, choices: Iterable[str]) -> str:
     """The closest choice as the end of a sentence, `; did you mean 'x'?`, or nothing where none is
     close."""
