@@ -63,13 +63,10 @@ def read_folder(folder: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     if not (folder / CONFIG).exists() and (folder / "model" / CONFIG).is_file():
         folder = folder / "model"  # a run's folder stands for the model in it
     takes = f"load takes a folder that model.save wrote ({CONFIG}, {WEIGHTS})"
-    if not folder.exists():
-        raise UserError(f"{takes}; {folder} does not exist")
-    if not folder.is_dir():
-        raise UserError(f"{takes}; {folder} is a file")
     missing = [name for name in (CONFIG, WEIGHTS) if not (folder / name).is_file()]
     if missing:
-        raise UserError(f"{takes}; {folder} has no {' and no '.join(missing)}")
+        lacks = f"has no {' and no '.join(missing)}" if folder.is_dir() else "is a file"
+        raise UserError(f"{takes}; {folder} {lacks if folder.exists() else 'does not exist'}")
     try:
         config = json.loads((folder / CONFIG).read_text("utf-8"))
     except (OSError, ValueError) as error:

@@ -6,6 +6,7 @@ rule for a part that this model lacks lies idle; but every tensor of both sides 
 for, or one error lists all that are not.
 """
 
+import functools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -46,27 +47,25 @@ class Rule:
 
     def match(self, key: str) -> tuple[str, ...] | None:
         """Our whole key -> their whole keys, or None where this rule is about another one."""
-        found = None if self.ours is None else _fullmatch(self.ours, key)
-        return None if found is None else tuple(_fill(name, found) for name in self.keys)
+        found = None if self.ours is None else _regex(self.ours).fullmatch(key)
+        if found is None:
+            return None
+        return tuple(name.replace("*", "{p}").format_map(found.groupdict()) for name in self.keys)
 
     def carries(self, key: str) -> bool:
         """Whether this rule carries their whole key along."""
-        return self.ours is None and any(_fullmatch(name, key) is not None for name in self.keys)
+        return self.ours is None and any(_regex(name).fullmatch(key) for name in self.keys)
 
 
 PIECES = {"{i}": r"(?P<i>\d+)", "{s}": r"(?P<s>\d+)", "*": "(?P<p>weight|bias)"}
 
 
-def _fullmatch(pattern: str, key: str) -> dict[str, str] | None:
-    parts = re.split(r"(\{i\}|\{s\}|\*)", pattern)
-    found = re.fullmatch("".join(PIECES.get(part) or re.escape(part) for part in parts), key)
-    return None if found is None else found.groupdict()
-
-
-def _fill(pattern: str, found: Mapping[str, str]) -> str:
-    for piece, name in (("{i}", "i"), ("{s}", "s"), ("*", "p")):
-        pattern = pattern.replace(piece, found.get(name, ""))
-    return pattern
+@functools.cache
+def _regex(pattern: str) -> re.Pattern[str]:
+    text = re.escape(pattern)
+    for piece, group in PIECES.items():
+        text = text.replace(re.escape(piece), group)
+    return re.compile(text)
 
 
 Plan = dict[str, tuple[Rule, tuple[str, ...]]]
@@ -74,16 +73,8 @@ Plan = dict[str, tuple[Rule, tuple[str, ...]]]
 
 def _plan(rules: Sequence[Rule], keys: Iterable[str]) -> tuple[Plan, list[str]]:
     """-> ({our key: (its rule, their keys)}, our keys without a rule)."""
-    plan: Plan = {}
-    orphans = []
-    for key in keys:
-        matches = ((rule, names) for rule in rules if (names := rule.match(key)) is not None)
-        found = next(matches, None)
-        if found is None:
-            orphans.append(key)
-        else:
-            plan[key] = found
-    return plan, orphans
+    hits = {key: [(r, names) for r in rules if (names := r.match(key))] for key in keys}
+    return {key: hit[0] for key, hit in hits.items() if hit}, [k for k in hits if not hits[k]]
 
 
 def from_theirs(
@@ -101,27 +92,22 @@ def from_theirs(
     for key, (rule, names) in plan.items():
         unused -= set(names)
         absent = [name for name in names if name not in theirs]
+        problems += [f"{name}: missing (wanted for {key})" for name in absent]
         if absent:
-            problems += [f"{name}: missing (wanted for {key})" for name in absent]
             continue
-        parts = [_ours(rule, theirs[name]) for name in names]
+        given, they = [theirs[name] for name in names], " + ".join(names)
+        parts = [_ours(rule, tensor) for tensor in given]
         fits = all(part.shape[1:] == parts[0].shape[1:] for part in parts)
-        tensor = torch.cat(parts) if fits and len(parts) > 1 else parts[0]
-        if not all(theirs[name].is_floating_point() for name in names):
-            kinds = ", ".join(str(theirs[name].dtype) for name in names)
-            problems.append(f"{' + '.join(names)}: {kinds}, no float")
-            continue
-        if not fits or tensor.shape != shapes[key]:
-            got = " + ".join(str(tuple(theirs[name].shape)) for name in names)
-            wanted = f"the model's {key} is {tuple(shapes[key])}"
-            problems.append(f"{' + '.join(names)}: shape {got}, {wanted}")
-        ours[key] = tensor
+        ours[key] = torch.cat(parts) if fits and len(parts) > 1 else parts[0]
+        if not all(tensor.is_floating_point() for tensor in given):
+            problems.append(f"{they}: {', '.join(str(t.dtype) for t in given)}, no float")
+        elif not fits or ours[key].shape != shapes[key]:
+            got = " + ".join(str(tuple(tensor.shape)) for tensor in given)
+            problems.append(f"{they}: shape {got}, the model's {key} is {tuple(shapes[key])}")
     problems += [f"{name}: unknown" for name in sorted(unused)]
     if problems:
-        count = len(problems)
-        raise ConversionError(
-            f"loading found {count} tensors that do not fit: {'; '.join(problems)}"
-        )
+        found = f"loading found {len(problems)} tensors that do not fit"
+        raise ConversionError(f"{found}: {'; '.join(problems)}")
     return ours, carried
 
 

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from zoo import checkpoint, convert
 from zoo.convert import Rule
-from zoo.errors import OptionError, UserError, one_of, suggest
+from zoo.errors import OptionError, UserError, one_of, require, suggest
 from zoo.inputs import Preprocess
+from zoo.inputs.predict import predict
 from zoo.nn import Part
 from zoo.nn.config import to_plain
 from zoo.tokens import Details, Tokens
@@ -44,19 +44,16 @@ class Model(nn.Module):
         self, adapter: Part, backbone: Part, head: Part | None = None, record: Record | None = None
     ):
         super().__init__()
-        joints = [("adapter", adapter.dim, "backbone", backbone.dim_in)]
-        if head is not None:
-            joints.append(("backbone", backbone.dim, "head", head.dim))
-        for one, a, other, b in joints:
-            if a != b:
-                got = f"{one} {a} and {other} {b}"
-                raise OptionError(f"Model takes parts of one width; got {got}", "dim")
-        if getattr(head, "reads_class", False) and not getattr(adapter, "has_class", True):
-            raise OptionError(
-                "Model takes a head that reads the class token where the adapter makes one; "
-                "got class_token=False: set pool to mean",
-                "class_token",
-            )
+        wants, width = "Model takes parts of one width", backbone.dim if head is None else head.dim
+        got = f"got adapter {adapter.dim} and backbone {backbone.dim_in}"
+        require(adapter.dim == backbone.dim_in, f"{wants}; {got}", "dim")
+        require(
+            backbone.dim == width, f"{wants}; got backbone {backbone.dim} and head {width}", "dim"
+        )
+        reads, has = getattr(head, "reads_class", False), getattr(adapter, "has_class", True)
+        wants = "Model takes a head that reads the class token where the adapter makes one"
+        got = "got class_token=False: set pool to mean"
+        require(has or not reads, f"{wants}; {got}", "class_token")
         self.adapter, self.backbone, self.head = adapter, backbone, head
         self.record = record or Record()
 
@@ -67,8 +64,9 @@ class Model(nn.Module):
         is (answer, Details), and the answer itself is the same.
         """
         shown = Details()
-        tokens = self.adapter(*inputs, **named)
-        tokens = self.backbone(tokens, details=shown, show=check_details(details))
+        for name in details:
+            one_of("Model", "details", name, vars(shown))
+        tokens = self.backbone(self.adapter(*inputs, **named), details=shown, show=details)
         answer = tokens if self.head is None else self.head(tokens)
         return (answer, shown) if details else answer
 
@@ -81,47 +79,33 @@ class Model(nn.Module):
         count = sum(p.numel() for p in self.parameters())
         return f"{self.record.name or 'of its own making'}, {count / 1e6:.2f} M parameters"
 
-    @torch.inference_mode()
     def predict(self, source: Any, batch: int = 64) -> Any:
         """A picture (path, bytes or PIL image) -> {"label", "probability", "probabilities"}; a list
         gives a list.
 
-        Pictures are prepared exactly as in training. A path is repeated as "file". UserError for a
-        bad picture, and for a model that has no head or does not know its preprocessing.
+        Pictures are prepared exactly as in training, and answered `batch` at a time. A path is
+        repeated as "file". UserError for a bad picture, and for a model that has no head or does
+        not know its preprocessing.
         """
-        prepare, labels = self.record.preprocess, self.record.labels
+        prepare = self.record.preprocess
         if self.head is None or prepare is None:
             lacks = "no head" if self.head is None else "no preprocessing in its record"
             wants = "predict takes a model with a head and preprocessing"
             raise UserError(f"{wants}; this one has {lacks}")
-        if batch < 1:
-            raise UserError(f"predict takes batches of at least 1; got {batch}")
-        many = isinstance(source, (list, tuple))
-        sources, rows, was_training = source if many else [source], [], self.training
-        place = next(self.parameters())
-        self.eval()
-        try:
-            for start in range(0, len(sources), batch):
-                pixels = torch.stack([prepare(s) for s in sources[start : start + batch]])
-                rows += self(pixels.to(place.device, place.dtype)).float().softmax(-1).tolist()
-        finally:
-            self.train(was_training)
-        if any(p != p for row in rows for p in row):  # only NaN differs from itself
-            raise UserError("predict takes a model of finite weights; this one answers NaN")
-        answers = [_named(s, row, labels) for s, row in zip(sources, rows, strict=True)]
-        return answers if many else answers[0]
+        return predict(self, prepare, self.record.labels, source, batch)
 
     def save(self, folder: str | Path) -> Path:
         """Write the model as a folder of safetensors and JSON that `zoo.load` takes; returns its
         path."""
         parts = {"adapter": self.adapter, "backbone": self.backbone, "head": self.head}
-        config = {name: None if part is None else plain(part) for name, part in parts.items()}
-        r = self.record
-        record = {"family": r.family, "name": r.name, "labels": r.labels and list(r.labels)}
-        record["preprocess"] = r.preprocess and r.preprocess.to_dict()
-        state = self.state_dict()
-        for layout, tensors in r.carried.items():
+        state, prepare = self.state_dict(), self.record.preprocess
+        record = {
+            name: to_plain(getattr(self.record, name)) for name in ("family", "name", "labels")
+        }
+        record["preprocess"] = prepare and prepare.to_dict()
+        for layout, tensors in self.record.carried.items():
             state |= {f"{CARRIED}{layout}.{key}": tensor for key, tensor in tensors.items()}
+        config = {name: part and plain(part) for name, part in parts.items()}
         return checkpoint.write_folder(folder, {**config, "record": record}, state)
 
     def state_for(self, layout: str) -> dict[str, Tensor]:
@@ -158,24 +142,6 @@ def load_state(
     return model
 
 
-def check_details(names: tuple[str, ...]) -> tuple[str, ...]:
-    """The names, if Details has them; else an OptionError."""
-    for name in names:
-        one_of("Model", "details", name, ("states", "attention", "aux"))
-    return names
-
-
 def plain(part: Part) -> dict[str, Any]:
     """A part as JSON-like values: its kind, and its config."""
     return {"kind": type(part).__name__, **to_plain(part.config)}
-
-
-def _named(source: Any, row: list[float], labels: tuple[str, ...] | None) -> dict[str, Any]:
-    names = labels or tuple(str(i) for i in range(len(row)))
-    best = max(range(len(row)), key=row.__getitem__)
-    answer = {
-        "label": names[best],
-        "probability": row[best],
-        "probabilities": dict(zip(names, row, strict=True)),
-    }
-    return {"file": str(source), **answer} if isinstance(source, (str, Path)) else answer

@@ -1,35 +1,35 @@
 """From names to models: `create` a new one, `load` a saved one, list what there is."""
 
-import dataclasses
-import inspect
 import numbers
 import typing
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from zoo import adapters, checkpoint, heads
-from zoo.errors import OptionError, UserError, suggest
+from zoo.errors import OptionError, UserError, require, suggest
 from zoo.families import FAMILIES, Family
 from zoo.inputs import Preprocess
 from zoo.model import CARRIED, Model, Record, load_state
 from zoo.nn import Backbone, Part
 from zoo.nn.backbone import option_paths
 from zoo.nn.backbone import set_option as set_backbone
-from zoo.nn.config import check_value, from_plain, match, paths, put, tuplify
+from zoo.nn.config import make_config, match, paths, put, read_option
 from zoo.shapes import pair
 
-PARTS: dict[str, dict[str, type[Part]]] = {
-    "adapter": {},
-    "backbone": {"Backbone": Backbone},
-    "head": {},
-}
-for section, package in (("adapter", adapters), ("head", heads)):
+
+def parts_of(package: Any) -> dict[str, type[Part]]:
+    """The parts that a package shows, by name."""
     kinds = [k for k in vars(package).values() if isinstance(k, type) and issubclass(k, Part)]
-    PARTS[section] = {kind.__name__: kind for kind in kinds}
+    return {kind.__name__: kind for kind in kinds}
+
+
+PARTS = {"adapter": parts_of(adapters), "backbone": {"Backbone": Backbone}, "head": parts_of(heads)}
 
 
 def list_models(pattern: str = "*") -> list[str]:
@@ -50,28 +50,26 @@ def create(name: str, classes: int | Sequence[str] | None = None, **options: Any
     labels = None
     if classes is not None:
         columns["classes"], labels = count_and_labels(classes)
-    headless = "head" in options
-    if (given := options.pop("head", None)) is not None:
-        wants = "create takes head=None alone (other heads: Model(adapter, backbone, head))"
-        raise OptionError(f"{wants}; got {given!r}", "head")
-    taken = inspect.signature(family.build).parameters
-    columns |= {key: tuplify(options.pop(key)) for key in list(options) if key in taken}
-    for key, value in columns.items():
-        check_value("create", key, typing.get_type_hints(family.build)[key], value)
+    headless, given = "head" in options, options.pop("head", None)
+    wants = "create takes head=None alone (other heads: Model(adapter, backbone, head))"
+    require(given is None, f"{wants}; got {given!r}", "head")
+    hints = typing.get_type_hints(family.build)
+    columns |= {key: options.pop(key) for key in list(options) if key in hints}
+    columns = {key: read_option("create", key, hints[key], columns[key]) for key in columns}
     configs: dict[str, Any] = dict(zip(PARTS, family.build(**columns), strict=True))
     made = configs["adapter"]
     for key, value in options.items():
-        set_option(configs, key, value, taken)
-    if headless:
-        configs["head"] = None
-    parts = {section: build_part(c) for section, c in configs.items() if c is not None}
-    adapter, had = parts["adapter"], getattr(Part.of_config[type(made)], "stages_of", None)
-    if had is not None and had(made) != had(adapter.config):
+        set_option(configs, key, value, hints)
+    shape = getattr(Part.of_config[type(made)], "stages_of", None)
+    if shape is not None and shape(made) != shape(configs["adapter"]):
         given = ", ".join(key for key in options if key.startswith("adapter."))
         wants = f"create takes what shapes the stages of {family.name} by its plain names"
         raise OptionError(f"{wants}; got {given}", given)
-    prepare = preprocess_for(family, adapter.config)
-    return Model(**parts, record=Record(family.name, name, labels, prepare, family.rules))
+    if headless:
+        configs["head"] = None
+    prepare = preprocess_for(family, configs["adapter"])
+    record = Record(family.name, name, labels, prepare, family.rules)
+    return Model(**build_parts(configs), record=record)
 
 
 def load(folder: str | Path, classes: int | Sequence[str] | None = None) -> Model:
@@ -83,52 +81,38 @@ def load(folder: str | Path, classes: int | Sequence[str] | None = None) -> Mode
     saved, state = checkpoint.read_folder(folder)
     where = Path(folder) / checkpoint.CONFIG
     try:
-        return from_saved(saved, state, where, classes)
+        model = from_saved(saved, state, where)
     except (TypeError, LookupError, AttributeError, ValueError) as error:
         if isinstance(error, UserError):
             raise
         wants = "load takes a folder as model.save wrote it"
         raise UserError(f"{wants}; {where} holds a value that fits nothing: {error}") from error
+    if classes is not None:
+        wants = "load takes classes for a model with a head"
+        require(model.head is not None, f"{wants}; {where} has none", "classes")
+        count, labels = count_and_labels(classes)
+        config = replace(model.head.config, classes=count)  # type: ignore[union-attr]  # it has one
+        model.head = build_part(config).to(next(model.parameters()).dtype)
+        model.record = replace(model.record, labels=labels)
+    return model
 
 
-def from_saved(
-    saved: dict[str, Any], state: dict[str, torch.Tensor], where: Path, classes: Any
-) -> Model:
+def from_saved(saved: dict[str, Any], state: dict[str, Tensor], where: Path) -> Model:
     """config.json and tensors -> the model. Errors of damaged values are `load`'s to explain."""
     configs = {section: read_config(section, saved.get(section), where) for section in PARTS}
-    facts = saved.get("record") or {}
-    labels = facts.get("labels")
-    strange = set(facts) - {"family", "name", "labels", "preprocess"}
-    if strange or not (
-        labels is None or (isinstance(labels, list) and all(isinstance(n, str) for n in labels))
-    ):
-        raise ValueError(f"record has {strange or labels}")
-    labels, prepare, name = facts.get("labels"), facts.get("preprocess"), facts.get("family")
-    record = Record(
-        name,
-        facts.get("name"),
-        labels and tuple(labels),
-        prepare and Preprocess.from_dict(prepare),
-        next((family.rules for family in FAMILIES if family.name == name), {}),
-    )
-    with torch.device("meta"):
-        parts = {section: build_part(c) for section, c in configs.items() if c is not None}
-        model = Model(**parts, record=record)
-    carried: dict[str, dict[str, torch.Tensor]] = {}
+    facts = dict(saved.get("record") or {})
+    prepare = facts.pop("preprocess", None)
+    record: Record = make_config(Record, facts, f"The record in {where}")
+    known = (family.rules for family in FAMILIES if family.name == record.family)
+    carried: dict[str, dict[str, Tensor]] = {}
     for key in [key for key in state if key.startswith(CARRIED)]:
         layout, _, name = key.removeprefix(CARRIED).partition(".")
         carried.setdefault(layout, {})[name] = state.pop(key)
-    load_state(model, state, assign=True)
-    model.record = record = dataclasses.replace(record, carried=carried)
-    if classes is not None:
-        if configs["head"] is None:
-            wants = "load takes classes for a model with a head"
-            raise OptionError(f"{wants}; {where} has none", "classes")
-        count, labels = count_and_labels(classes)
-        like = next(iter(model.parameters()))
-        model.head = build_part(dataclasses.replace(configs["head"], classes=count)).to(like.dtype)
-        model.record = dataclasses.replace(record, labels=labels)
-    return model
+    prepare = prepare and Preprocess.from_dict(prepare)
+    record = replace(record, preprocess=prepare, rules=next(known, {}), carried=carried)
+    with torch.device("meta"):
+        model = Model(**build_parts(configs), record=record)
+    return load_state(model, state, assign=True)
 
 
 def find(name: str) -> tuple[Family, dict[str, Any]]:
@@ -158,16 +142,19 @@ def build_part(config: Any) -> Part:
     return Part.of_config[type(config)](config)
 
 
+def build_parts(configs: Mapping[str, Any]) -> dict[str, Any]:
+    """Configs by section -> the parts that Model takes."""
+    return {section: None if c is None else build_part(c) for section, c in configs.items()}
+
+
 def read_config(section: str, saved: Any, where: Path) -> Any:
-    """A part's JSON -> its config, or None for none. UserError for a kind or an option that this
-    version lacks."""
+    """A part's JSON -> its config, or None for no head. UserError for what this version lacks."""
     if saved is None and section == "head":
         return None
-    kinds = PARTS[section]
-    kind = saved.get("kind") if isinstance(saved, dict) else None
-    if not isinstance(saved, dict) or kind not in kinds:
+    fields, kinds = dict(saved) if isinstance(saved, dict) else {}, PARTS[section]
+    if (kind := fields.pop("kind", None)) not in kinds:
         raise UserError(f"load takes the {section} {' or '.join(kinds)}; got {kind!r} in {where}")
-    return from_plain(kinds[kind].Config, {k: v for k, v in saved.items() if k != "kind"}, kind)
+    return make_config(kinds[kind].Config, fields, kind)
 
 
 def set_option(configs: dict[str, Any], key: str, value: Any, columns: Iterable[str]) -> None:
@@ -189,10 +176,6 @@ def preprocess_for(family: Family, adapter: Any) -> Preprocess | None:
     if family.preprocess is None:
         return None
     facts = dict(family.preprocess)
-    for name in ("mean", "std"):
-        values = facts[name]
-        if isinstance(values, float):
-            values = facts[name] = (values,) * 3
-        if adapter.channels != len(values):
-            facts[name] = (sum(values) / len(values),) * adapter.channels
+    if adapter.channels != len(facts["mean"]):
+        facts |= {name: sum(facts[name]) / len(facts[name]) for name in ("mean", "std")}
     return Preprocess(size=pair(adapter.size), channels=adapter.channels, **facts)

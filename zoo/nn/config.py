@@ -1,15 +1,18 @@
 """Configs: frozen dataclasses of plain values, from and to JSON, with options found by name."""
 
+import contextlib
 import dataclasses
+import functools
 import math
 import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Self, TypeVar
 
-from zoo.errors import OptionError, one_of, suggest
+from zoo.errors import OptionError, one_of, require, suggest
 
 C = TypeVar("C")
+hints_of = functools.cache(typing.get_type_hints)
 
 
 class Choice:
@@ -33,147 +36,91 @@ class Choice:
             cls.kinds[kind] = cls
 
     @classmethod
-    def of(cls, value: Any) -> Self | None:
-        """A name, a mapping with its kind, a value of this class, or None -> a value or None."""
-        if value is None or isinstance(value, cls):
-            return value
+    def of(cls, value: Any) -> Self:
+        """A name, a mapping with its kind, or a value of this class -> a value of this class."""
+        if isinstance(value, cls):
+            return make_config(type(value), vars(value), type(value).__name__)
         fields = dict(value) if isinstance(value, Mapping) else {"kind": value}
-        option = cls.__name__.lower()
-        name = one_of("Backbone", option, fields.pop("kind", None), cls.kinds)
-        return make_config(cls.kinds[name], {k: tuplify(v) for k, v in fields.items()}, name)
+        name = one_of("Backbone", cls.__name__.lower(), fields.pop("kind", None), cls.kinds)
+        return make_config(cls.kinds[name], fields, name)
 
 
 def make_config(kind: type[C], fields: Mapping[str, Any], owner: str) -> C:
-    """`kind(**fields)`, where an unknown or a missing name is an OptionError with a suggestion."""
+    """`kind(**fields)`, each field read by `read_option`; `owner` is named in errors.
+
+    An unknown or a missing name is an OptionError, with a suggestion.
+    """
     known = {f.name: f for f in dataclasses.fields(kind)}  # type: ignore[arg-type]  # a dataclass
     for name in fields:
         if name not in known:
             hint = suggest(name, known) or f"; it takes {', '.join(known)}"
             raise OptionError(f"{owner} has no option {name!r}{hint}", name)
+    got = ", ".join(fields) or "none"
     for name, field in known.items():
-        needed = field.default is field.default_factory is dataclasses.MISSING
-        if needed and name not in fields:
-            got = ", ".join(fields) or "none"
-            raise OptionError(f"{owner} needs the option {name!r}; got {got}", name)
-    return kind(**fields)
+        given = name in fields or field.default is not field.default_factory  # both are MISSING
+        require(given, f"{owner} needs the option {name!r}; got {got}", name)
+    read = {
+        name: read_option(owner, name, hints_of(kind)[name], value, known[name].default)
+        for name, value in fields.items()
+    }
+    return kind(**read)
 
 
-def to_plain(value: Any) -> Any:
-    """A config -> JSON-like values; `from_plain` is its inverse."""
-    if dataclasses.is_dataclass(value):
-        fields = {f.name: to_plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
-        return {"kind": value.kind, **fields} if isinstance(value, Choice) else fields
-    if isinstance(value, (tuple, list)):
-        return [to_plain(item) for item in value]
-    if isinstance(value, Mapping):
-        return {str(key): to_plain(item) for key, item in value.items()}
-    return value
-
-
-def from_plain(hint: Any, value: Any, owner: str = "") -> Any:
-    """JSON-like values -> a value of the hinted type: configs from mappings, tuples from lists."""
-    union = typing.get_origin(hint) in (types.UnionType, typing.Union)
-    kinds = [k for k in typing.get_args(hint) if k is not types.NoneType] if union else [hint]
-    for kind in kinds:
-        if isinstance(kind, type) and issubclass(kind, Choice):
-            return kind.of(value)
-        if isinstance(kind, type) and dataclasses.is_dataclass(kind) and isinstance(value, Mapping):
-            hints = typing.get_type_hints(kind)
-            fields = {k: from_plain(hints.get(k, Any), item, k) for k, item in value.items()}
-            return make_config(kind, fields, owner or kind.__name__)
-        if typing.get_origin(kind) is Mapping and isinstance(value, Mapping):
-            key, inner = typing.get_args(kind)  # JSON has text keys alone
-            return {(int if key is int else str)(k): from_plain(inner, v) for k, v in value.items()}
-        if typing.get_origin(kind) is tuple and isinstance(value, (list, tuple)):
-            inner = typing.get_args(kind)
-            each = inner[:1] * len(value) if inner[-1] is Ellipsis else inner
-            if len(each) == len(value):  # else `check_config` says so
-                pairs = zip(each, value, strict=True)
-                return tuple(from_plain(k, item, owner) for k, item in pairs)
-    return tuplify(value)
-
-
-def tuplify(value: Any) -> Any:
-    """Lists, as JSON and YAML give them -> tuples, as frozen configs hold them."""
-    return tuple(tuplify(item) for item in value) if isinstance(value, list) else value
-
-
-def paths(config: Any, prefix: str = "") -> Iterator[str]:
-    """The dotted names of all options of a config and of the plain configs within it."""
-    for field in dataclasses.fields(config):
-        value, name = getattr(config, field.name), f"{prefix}{field.name}"
-        if not dataclasses.is_dataclass(value) or isinstance(value, Choice):
-            yield name
-        if dataclasses.is_dataclass(value):
-            yield from paths(value, f"{name}.")
-
-
-def match(name: str, every: list[str], owner: str, columns: Iterable[str] = ()) -> list[str]:
-    """An option's plain or dotted name -> the whole paths that end in it; several only for `init`.
-
-    OptionError, with the closest name, where there is none, or where several parts have one.
-    """
-    found = [path for path in every if path == name or path.endswith(f".{name}")]
-    if len(found) > 1 and name != "init":
-        dotted = ", ".join(found)
-        raise OptionError(f"{owner} knows several options {name!r}: {dotted}; say which", name)
-    if not found:
-        plain = sorted({path.rpartition(".")[2] for path in every} | set(columns))
-        hint = suggest(name, [*plain, *every]) or f"; there are {', '.join(plain)}"
-        raise OptionError(f"{owner} has no option {name!r}{hint}", name)
-    return found
-
-
-def put(config: C, path: str, value: Any) -> C:
-    """A copy of a config with the option at a dotted path set. OptionError where there is none.
-
-    The value may be JSON-like, as in `from_plain`.
-    """
-    name, _, rest = path.partition(".")
-    known = [field.name for field in dataclasses.fields(config)]  # type: ignore[arg-type]  # a dataclass
-    if name not in known:
-        hint = suggest(name, known) or f"; it takes {', '.join(known)}"
-        raise OptionError(f"{type(config).__name__} has no option {name!r}{hint}", name)
-    if rest:
-        inner = put(getattr(config, name), rest, value)
-    else:
-        inner = from_plain(typing.get_type_hints(type(config))[name], value, name)
-    return dataclasses.replace(config, **{name: inner})  # type: ignore[type-var]  # a dataclass
-
-
-def check_config(config: Any, owner: str) -> None:
-    """OptionError for a value of another type than its field's, or out of bounds; nested ones
-    too."""
-    hints = typing.get_type_hints(type(config))
-    for field in dataclasses.fields(config):
-        value = getattr(config, field.name)
-        check_value(owner, field.name, hints[field.name], value, field.default)
-        for part in value if isinstance(value, tuple) else (value,):
-            if dataclasses.is_dataclass(part):
-                check_config(part, type(part).__name__.removesuffix("Config"))
-
-
-def check_value(owner: str, name: str, hint: Any, value: Any, default: Any = None) -> None:
-    """OptionError unless `value` is of the hinted type and within the bounds that its kind has.
+def read_option(owner: str, name: str, hint: Any, value: Any, default: Any = None) -> Any:
+    """A JSON-like value -> one of the hinted type, within the bounds that its kind has.
 
     Whole numbers start at 1, or at 0 where that is the default; a number whose default is 0 is a
-    share, from 0 to below 1; other numbers are above 0.
+    share, from 0 to below 1; other numbers are above 0. OptionError for anything else.
     """
-    numbers = value if isinstance(value, tuple) else (value,)
+    wants = f"{owner} takes {name} as {words(hint)}"
+    try:
+        made = read(hint, value)
+    except TypeError:
+        raise OptionError(f"{wants}; got {value!r}", name) from None
+    numbers = made if isinstance(made, tuple) else (made,)
     numbers = [n for n in numbers if isinstance(n, (int, float)) and not isinstance(n, bool)]
-    whole = all(isinstance(n, int) for n in numbers) and "float" not in str(hint)
     least = 0 if default == 0 or name in ("left", "right") else 1
-    if whole:
-        most = 10_000 if name == "depth" else 10_000_000  # what no machine could build anyway
+    most = 10_000 if name == "depth" else 10_000_000  # what no machine could build anyway
+    if all(isinstance(n, int) for n in numbers) and "float" not in str(hint):
         bound = f"from {least} to {most}" if any(n > most for n in numbers) else f"at least {least}"
         inside = all(least <= n <= most for n in numbers)
     elif default == 0.0:
         bound, inside = "from 0 to below 1", all(0 <= n < 1 for n in numbers)
     else:
         bound, inside = "above 0", all(0 < n < math.inf for n in numbers)
-    if not fits(hint, value) or not inside:
-        bounds = f" {bound}" if numbers and fits(hint, value) else ""
-        raise OptionError(f"{owner} takes {name} as {words(hint)}{bounds}; got {value!r}", name)
+    require(inside, f"{wants} {bound}; got {value!r}", name)
+    return made
+
+
+def read(hint: Any, value: Any) -> Any:
+    """A JSON-like value -> one of the hinted type: tuples from lists, configs from mappings.
+
+    TypeError where it does not fit; whole numbers pass for numbers, and booleans do not.
+    OptionError for what is wrong within a config.
+    """
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (types.UnionType, typing.Union):
+        for kind in inner:
+            with contextlib.suppress(TypeError):
+                return read(kind, value)
+    elif origin is tuple and isinstance(value, (tuple, list)):
+        kinds = inner[:1] * len(value) if inner[-1] is Ellipsis else inner
+        if len(kinds) == len(value):
+            return tuple(read(kind, item) for kind, item in zip(kinds, value, strict=True))
+    elif origin is Mapping and isinstance(value, Mapping):
+        key, item = inner  # JSON has text keys alone
+        return {(int if key is int else str)(k): read(item, v) for k, v in value.items()}
+    elif hint is Any:
+        return value
+    elif origin is None and issubclass(hint, Choice) and value is not None:
+        return hint.of(value)
+    elif dataclasses.is_dataclass(hint) and isinstance(value, (hint, Mapping)):  # type: ignore[arg-type]  # a class
+        fields = value if isinstance(value, Mapping) else vars(value)
+        return make_config(hint, fields, hint.__name__.removesuffix("Config"))  # type: ignore[arg-type]  # a class
+    elif origin is None and isinstance(value, (int, float) if hint is float else hint):
+        if not isinstance(value, bool) or hint is bool:
+            return value
+    raise TypeError
 
 
 WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
@@ -191,19 +138,50 @@ def words(hint: Any) -> str:
     return WORDS.get(hint, name)
 
 
-def fits(hint: Any, value: Any) -> bool:
-    """Whether a value is of the hinted type; whole numbers pass for numbers, and booleans do
-    not."""
-    origin, inner = typing.get_origin(hint), typing.get_args(hint)
-    if hint is Any:
-        return True
-    if origin in (types.UnionType, typing.Union):
-        return any(fits(kind, value) for kind in inner)
-    if origin is tuple:
-        if not isinstance(value, tuple) or (inner[-1] is not Ellipsis and len(inner) != len(value)):
-            return False
-        kinds = inner[:1] * len(value) if inner[-1] is Ellipsis else inner
-        return all(fits(kind, item) for kind, item in zip(kinds, value, strict=True))
-    if hint in (int, float) and isinstance(value, bool):
-        return False
-    return isinstance(value, (int, float) if hint is float else origin or hint)
+def to_plain(value: Any) -> Any:
+    """A config -> JSON-like values; `read` is its inverse."""
+    if dataclasses.is_dataclass(value):
+        kind = {"kind": value.kind} if isinstance(value, Choice) else {}
+        return kind | {name: to_plain(item) for name, item in vars(value).items()}
+    if isinstance(value, (tuple, list)):
+        return [to_plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(key): to_plain(item) for key, item in value.items()}
+    return value
+
+
+def paths(config: Any, prefix: str = "") -> Iterator[str]:
+    """The dotted names of all options of a config and of the plain configs within it."""
+    for name, value in vars(config).items():
+        if not dataclasses.is_dataclass(value) or isinstance(value, Choice):
+            yield f"{prefix}{name}"
+        if dataclasses.is_dataclass(value):
+            yield from paths(value, f"{prefix}{name}.")
+
+
+def match(name: str, every: list[str], owner: str, columns: Iterable[str] = ()) -> list[str]:
+    """An option's plain or dotted name -> the whole paths that end in it; several only for `init`.
+
+    OptionError, with the closest name, where there is none, or where several parts have one.
+    """
+    found = [path for path in every if path == name or path.endswith(f".{name}")]
+    if not found:
+        plain = sorted({path.rpartition(".")[2] for path in every} | set(columns))
+        hint = suggest(name, [*plain, *every]) or f"; there are {', '.join(plain)}"
+        raise OptionError(f"{owner} has no option {name!r}{hint}", name)
+    dotted = f"{owner} knows several options {name!r}: {', '.join(found)}; say which"
+    require(len(found) == 1 or name == "init", dotted, name)
+    return found
+
+
+def put(config: C, path: str, value: Any) -> C:
+    """A copy of a config with the option at a dotted path set to a value, JSON-like or of its type.
+
+    OptionError where there is none, or for a value that does not fit.
+    """
+    name, _, rest = path.partition(".")
+    inner = getattr(config, name, None)
+    if rest and dataclasses.is_dataclass(inner):
+        value = put(inner, rest, value)
+    owner = type(config).__name__.removesuffix("Config")
+    return make_config(type(config), {**vars(config), name: value}, owner)

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from torch import nn
 
-from zoo.nn.config import check_config, make_config, tuplify
+from zoo.nn.config import make_config
 
 C = TypeVar("C")
 
@@ -32,8 +32,6 @@ class Part(nn.Module, Generic[C]):
     def configure(self, config: C | None, fields: dict[str, Any]) -> C:
         """The config given, or one made of `fields`; remembered as `self.config`."""
         super().__init__()
-        values = {name: tuplify(value) for name, value in fields.items()}
-        made = make_config(self.Config, values, type(self).__name__) if config is None else config
-        check_config(made, type(self).__name__)
-        self.config = typing.cast(C, made)
+        values = fields if config is None else vars(config)
+        self.config = typing.cast(C, make_config(self.Config, values, type(self).__name__))
         return self.config
