@@ -23,7 +23,7 @@ def held_out(config, labels):
 
 def loaders(config, splits, model):
     """Batches of {"pixels": (B, C, H, W), "target": (B,)}, as this model takes them."""
-    return data.ImageData(splits, model.record.preprocess, config)
+    return data.Batches(splits, model.record.preprocess, config)
 
 
 def main(config):

@@ -489,7 +489,7 @@ def pets(tmp_path_factory: pytest.TempPathFactory) -> Splits:
     return read(write(folder, "cat 12", "dog 11"), test=0.2)
 
 
-def images(splits: Splits, **options: object) -> data.ImageData:
+def images(splits: Splits, **options: object) -> data.Batches:
     given = {
         "augment": "light",
         "workers": "auto",
@@ -503,10 +503,10 @@ def images(splits: Splits, **options: object) -> data.ImageData:
         run=SimpleNamespace(seed=o.seed, global_batch=o.global_batch),
         hw=SimpleNamespace(workers=o.workers, micro_batch=o.micro_batch, accelerator="cpu"),
     )
-    return data.ImageData(splits, Preprocess((8, 10)), config)
+    return data.Batches(splits, Preprocess((8, 10)), config)
 
 
-def epoch(made: data.ImageData, number: int) -> tuple[torch.Tensor, torch.Tensor]:
+def epoch(made: data.Batches, number: int) -> tuple[torch.Tensor, torch.Tensor]:
     batches = made.train_dataloader()
     batches.sampler.set_epoch(number)  # type: ignore[attr-defined]
     seen = list(batches)
@@ -531,7 +531,7 @@ def test_evaluation_is_in_order_and_as_predicted(pets: Splits):
         assert rows is not None
         seen = list(batches)
         assert torch.cat([b["target"] for b in seen]).tolist() == list(rows.targets)
-        expected = torch.stack([made.preprocess(path) for path in rows.paths])
+        expected = torch.stack([made.prepare(path) for path in rows.items])
         assert torch.equal(torch.cat([b["pixels"] for b in seen]), expected)
 
 
@@ -541,7 +541,7 @@ def test_an_epoch_is_a_function_of_seed_and_number(pets: Splits, strength: str):
     zero, one = epoch(whole, 0), epoch(whole, 1)
     assert sorted(zero[1].tolist()) == sorted(one[1].tolist())
     pictures = whole.train_dataloader().dataset
-    assert not torch.equal(pictures[0, 0]["pixels"], pictures[1, 0]["pixels"])
+    assert not torch.equal(pictures[0, 0][0], pictures[1, 0][0])
     torch.manual_seed(1)  # whatever happened before
     resumed = epoch(images(pets, augment=strength), 1)
     assert torch.equal(resumed[0], one[0])
@@ -584,17 +584,17 @@ def test_pictures_in_memory_are_decoded_once(pets: Splits, monkeypatch: pytest.M
         opened.append(source)
         return decode_image(source, *rest)
 
-    monkeypatch.setattr(loader, "decode_image", counting)
+    monkeypatch.setattr("zoo.inputs.image.decode_image", counting)
     made = images(pets)
     epoch(made, 0), epoch(made, 1)
     assert pets.train is not None
-    assert sorted(opened) == sorted(pets.train.paths)
+    assert sorted(opened) == sorted(pets.train.items)
 
 
 def test_a_model_without_preprocessing_for_pictures(pets: Splits):
     config = images(pets).config
-    with pytest.raises(UserError, match="take a model with preprocessing for pictures"):
-        data.ImageData(pets, None, config)
+    with pytest.raises(UserError, match="takes a model that knows its preprocessing"):
+        data.Batches(pets, None, config)
 
 
 def test_missing_splits(pets: Splits):
@@ -608,8 +608,8 @@ def test_a_picture_lost_after_the_check_is_named(tmp_path: Path, monkeypatch: py
     splits = read(write(tmp_path, "cat 3", "dog 3"))
     monkeypatch.setattr(loader, "IN_MEMORY", 0)
     assert splits.train is not None
-    splits.train.paths[0].unlink()
-    with pytest.raises(UserError, match=str(splits.train.paths[0])):
+    splits.train.items[0].unlink()
+    with pytest.raises(UserError, match=str(splits.train.items[0])):
         list(images(splits, workers=1).train_dataloader())
 
 
@@ -656,14 +656,14 @@ def test_digits_are_written_once(tmp_path: Path):
     assert splits.test is not None
     assert [len(splits.train or ()) + len(splits.val or ()), len(splits.test)] == [1437, 360]
     assert min(splits.test.counts()) >= 35
-    values = np.asarray(Image.open(splits.test.paths[0]))
+    values = np.asarray(Image.open(splits.test.items[0]))
     assert (values.shape, values.dtype) == ((8, 8), np.uint8)
-    assert max(np.asarray(Image.open(p)).max() for p in splits.test.paths) == 255
+    assert max(np.asarray(Image.open(p)).max() for p in splits.test.items) == 255
     assert not noted(splits, "pixel for pixel")
     before = {f: f.stat().st_mtime_ns for f in folder.rglob("*")}
     assert digits.write_digits(folder) == folder
     assert {f: f.stat().st_mtime_ns for f in folder.rglob("*")} == before
-    splits.test.paths[0].unlink()
+    splits.test.items[0].unlink()
     with pytest.raises(UserError, match="is there and does not hold them all"):
         digits.write_digits(folder)
 

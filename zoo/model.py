@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from zoo import checkpoint, convert
 from zoo.convert import Rule
 from zoo.errors import OptionError, UserError, one_of, require, suggest
-from zoo.inputs import Preprocess
+from zoo.inputs import Prepare
 from zoo.inputs.predict import predict
 from zoo.nn import Part
 from zoo.nn.config import to_plain
@@ -29,8 +29,8 @@ class Record:
     """The name it was created by."""
     labels: tuple[str, ...] | None = None
     """The name of each class, in the order of the logits."""
-    preprocess: Preprocess | None = None
-    """From a raw file to the model's input."""
+    preprocess: Prepare | None = None
+    """From a raw sample to the model's input."""
     rules: Mapping[str, tuple[Rule, ...]] = field(default_factory=dict, repr=False)
     """Conversion rules by layout; given by the family, not saved."""
     carried: Mapping[str, Mapping[str, Tensor]] = field(default_factory=dict, repr=False)

@@ -14,7 +14,7 @@ from torch import Tensor
 from zoo import adapters, checkpoint, heads
 from zoo.errors import OptionError, UserError, require, suggest
 from zoo.families import FAMILIES, Family
-from zoo.inputs import Preprocess
+from zoo.inputs import Prepare, Preprocess
 from zoo.model import CARRIED, Model, Record, load_state
 from zoo.nn import Backbone, Part
 from zoo.nn.backbone import option_paths
@@ -108,7 +108,7 @@ def from_saved(saved: dict[str, Any], state: dict[str, Tensor], where: Path) -> 
     for key in [key for key in state if key.startswith(CARRIED)]:
         layout, _, name = key.removeprefix(CARRIED).partition(".")
         carried.setdefault(layout, {})[name] = state.pop(key)
-    prepare = prepare and Preprocess.from_dict(prepare)
+    prepare = prepare and Prepare.from_dict(prepare)
     record = replace(record, preprocess=prepare, rules=next(known, {}), carried=carried)
     with torch.device("meta"):
         model = Model(**build_parts(configs), record=record)

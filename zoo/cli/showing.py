@@ -63,7 +63,7 @@ def show_keys(recipe: str | None, flags: Flags) -> None:
     values = collect(recipe, flags).values if recipe else {k.name: k.default for k in KEYS.values()}
     for section, kind in SECTIONS.items():
         print(f"\n{section}: {kind.__doc__}")
-        keys = [key for key in KEYS.values() if key.name.startswith(f"{section}.")]
+        keys = [k for k in KEYS.values() if k.name.startswith(f"{section}.") and k.name in values]
         rows = [[f"--{k.name}", k.short, shown(values[k.name]), k.help] for k in keys]
         write_table(["", "takes", "value", ""], rows)
     print("\nmodel: name, load (a saved model's folder) or backbone, and any option of its parts")

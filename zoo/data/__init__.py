@@ -1,22 +1,31 @@
 """From folders to checked, decoded batches.
 
-`ImageData` brings Lightning with it and is imported when it is first asked for.
+`Batches` brings Lightning with it and is imported when it is first asked for.
 """
 
 from typing import TYPE_CHECKING, Any
 
 from zoo.data.folder import evaluation_folder, image_folder
+from zoo.data.from_table import table_held_out, table_splits
 from zoo.data.splits import Rows, Splits
 
 if TYPE_CHECKING:
-    from zoo.data.loader import ImageData
+    from zoo.data.loader import Batches
 
-__all__ = ["ImageData", "Rows", "Splits", "evaluation_folder", "image_folder"]
+__all__ = [
+    "Batches",
+    "Rows",
+    "Splits",
+    "evaluation_folder",
+    "image_folder",
+    "table_held_out",
+    "table_splits",
+]
 
 
 def __getattr__(name: str) -> Any:
-    if name != "ImageData":
+    if name != "Batches":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from zoo.data.loader import ImageData
+    from zoo.data.loader import Batches
 
-    return ImageData
+    return Batches

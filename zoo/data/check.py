@@ -3,11 +3,12 @@
 import hashlib
 import logging
 import os
-from collections.abc import Mapping, Sequence
+import zlib
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from time import monotonic
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from zoo.data.splits import Rows
 from zoo.errors import UserError
@@ -22,10 +23,11 @@ class Seen(NamedTuple):
     """What one look at a file told."""
 
     length: int = 0
-    """Of the file, in bytes."""
-    pixels: int = 0
+    """Of the file, in bytes; of a cell, its checksum."""
+    values: int = 0
+    """How many there are once it is loaded: pixels, characters, moments."""
     digest: bytes = b""
-    """Of the decoded picture, so the same picture in another file has the same."""
+    """Of the decoded sample, so the same picture in another file has the same."""
     reason: str = ""
     """Why it cannot be read; "" if it can."""
 
@@ -37,44 +39,69 @@ def cores() -> int:
 
 
 def look_at(paths: Sequence[Path]) -> dict[Path, Seen]:
-    """Decode each file once, on all cores (Pillow decodes outside of Python's lock).
+    """Decode each picture once: see `look_all`."""
+    return dict(zip(paths, look_all(paths, _look, "pictures"), strict=True))
+
+
+def look_all(items: Sequence[Any], look: Callable[[Any], Seen], what: str) -> list[Seen]:
+    """Look at each sample once, on all cores (decoders work outside of Python's lock).
 
     Logs how far it is every `EVERY` seconds, so that a short check says nothing.
     """
-    seen: dict[Path, Seen] = {}
+    seen: list[Seen] = []
     due = monotonic() + EVERY
     with ThreadPoolExecutor(cores()) as pool:
-        for path, found in zip(paths, pool.map(_look, paths), strict=True):
-            seen[path] = found
+        for found in pool.map(look, items):
+            seen.append(found)
             if monotonic() >= due:
                 due = monotonic() + EVERY
                 # a warning, since that is shown even where nobody has set logging up
-                log.warning("checked %d of %d pictures", len(seen), len(paths))
+                log.warning("checked %d of %d %s", len(seen), len(items), what)
     return seen
 
 
-def report_unreadable(seen: Mapping[Path, Seen], on_bad: str) -> tuple[str, ...]:
-    """A line for each unreadable file, which `on_bad` "skip" allows; else a UserError of them."""
+def look_at_cell(kind: str) -> Callable[[Any], Seen]:
+    """What looks at one sample of a table: a text, or a file by its path or its bytes."""
+    if kind == "sound":
+        from zoo.inputs.sound import look_at_sound
+
+        return lambda source: Seen(*look_at_sound(source))
+    return {"text": _look_at_text, "picture": _look}[kind]
+
+
+def _look_at_text(text: str | None) -> Seen:
+    if text is not None and not isinstance(text, str):
+        return Seen(reason=f"{text!r} is no text")
+    data = (text or "").encode("utf-8", "surrogatepass")
+    digest = hashlib.blake2b(data, digest_size=16).digest()
+    return Seen(zlib.crc32(data), len(data), digest)
+
+
+def report_unreadable(
+    seen: Mapping[Any, Seen], on_bad: str, what: str = "pictures"
+) -> tuple[str, ...]:
+    """A line for each unreadable sample, which `on_bad` "skip" allows; else a UserError of them."""
     lines = tuple(
-        f"{printable(path)}: {found.reason}" for path, found in seen.items() if found.reason
+        f"{printable(name)}: {found.reason}" for name, found in seen.items() if found.reason
     )
     if lines and on_bad != "skip":
         raise UserError(
-            f"data takes readable pictures; {len(lines)} of {len(seen)} cannot be read "
+            f"data takes readable {what}; {len(lines)} of {len(seen)} cannot be read "
             f"({listed(lines)}): replace or delete them, or leave them out with --data.on_bad skip"
         )
     return lines
 
 
-def duplicate_notes(splits: Mapping[str, Rows], seen: Mapping[Path, Seen]) -> list[str]:
-    """A note for each pair of splits that share pictures, and one for pictures of two classes."""
+def duplicate_notes(splits: Mapping[str, Rows], what: str = "pictures") -> list[str]:
+    """A note for each pair of splits that share samples, and one for samples of two targets."""
+    same = "pixel for pixel" if what == "pictures" else "equal"
     notes: list[str] = []
     first: dict[bytes, tuple[str, int]] = {}  # digest -> where it was seen first
     for split, rows in splits.items():
         shared: dict[str, list[tuple[int, str]]] = {}
         clashes: list[tuple[int, str]] = []
-        for row, path in enumerate(rows.paths):
-            other, twin = first.setdefault(seen[path].digest, (split, row))
+        for row, digest in enumerate(rows.digests):
+            other, twin = first.setdefault(digest, (split, row))
             name = splits[other].name(twin)
             if other != split:
                 shared.setdefault(other, []).append((row, name))
@@ -83,25 +110,25 @@ def duplicate_notes(splits: Mapping[str, Rows], seen: Mapping[Path, Seen]) -> li
         for other, pairs in shared.items():
             row, name = pairs[0]
             notes.append(
-                f"{len(pairs)} of {len(rows)} pictures of {split} are also in {other}, pixel for "
-                f"pixel ({rows.name(row)} = {name})"
+                f"{len(pairs)} of {len(rows)} {what} of {split} are also in {other}, {same} "
+                f"({rows.name(row)} = {name})"
             )
         if clashes:
             row, name = clashes[0]
             notes.append(
-                f"{len(clashes)} pictures of {split} are there under two classes, pixel for pixel "
+                f"{len(clashes)} {what} of {split} are there under two classes, {same} "
                 f"({rows.name(row)} = {name})"
             )
     return notes
 
 
-def _look(path: Path) -> Seen:
-    if not is_text(path):
+def _look(path: Path | bytes) -> Seen:
+    if isinstance(path, Path) and not is_text(path):
         return Seen(reason="its path is not UTF-8: rename it")
     try:
         picture = decode_image(path)
         digest = hashlib.blake2b(picture.tobytes(), digest_size=16, key=b"%dx%d" % picture.size)
-        size = path.stat().st_size
+        size = zlib.crc32(path) if isinstance(path, bytes) else path.stat().st_size
     except PictureError as error:
         return Seen(reason=error.reason)
     return Seen(size, picture.width * picture.height, digest.digest())

@@ -93,7 +93,6 @@ class _Data:
 
     labels: tuple[str, ...]
     rows: dict[str, Rows]
-    seen: Mapping[Path, Seen]
     skipped: tuple[str, ...]
     notes: list[str]
 
@@ -114,7 +113,8 @@ class _Data:
             rows.get("val"),
             rows.get("test"),
             fingerprint(self.labels, rows),
-            (*self.notes, *duplicate_notes(rows, self.seen)),
+            "label",
+            (*self.notes, *duplicate_notes(rows)),
             self.skipped,
         )
 
@@ -143,7 +143,7 @@ def _read(folders: Mapping[str, Path], labels: tuple[str, ...] | None, on_bad: s
                 f"data.on_bad skip leaves pictures of each class; all those of {names} in "
                 f"{part.root} are unreadable: replace them, or delete the class"
             )
-    return _Data(labels, rows, seen, skipped, notes)
+    return _Data(labels, rows, skipped, notes)
 
 
 def _number(
@@ -162,7 +162,8 @@ def _rows(
     targets = tuple(target for _, target in good)
     looks = [seen[path] for path in paths]
     sizes = tuple(look.length for look in looks)
-    return Rows(root, paths, targets, classes, sizes, tuple(look.pixels for look in looks))
+    values = tuple(look.values for look in looks)
+    return Rows(root, paths, targets, classes, sizes, values, tuple(look.digest for look in looks))
 
 
 def _labels(root: Path, files: Mapping[str, list[Path]]) -> tuple[str, ...]:

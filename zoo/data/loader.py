@@ -1,14 +1,12 @@
 """Splits -> batches."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import lightning
 import torch
-from PIL.Image import Image
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
@@ -16,72 +14,70 @@ from zoo.data.check import cores
 from zoo.data.sampling import EvalSampler, TrainSampler, stream_seed
 from zoo.data.splits import Rows, Splits
 from zoo.errors import UserError
-from zoo.inputs import Preprocess
-from zoo.inputs.augmentation import augment
-from zoo.inputs.image import decode_image
+from zoo.inputs import Prepare
 
-IN_MEMORY = 200_000_000  # bytes of decoded pictures that are kept rather than decoded every epoch
-NO_WORKERS = 2**25  # pixels per epoch that are sooner made than a worker process is started
+IN_MEMORY = 200_000_000  # bytes of decoded samples that are kept rather than decoded every epoch
+NO_WORKERS = 2**25  # values per epoch that are sooner made than a worker process is started
 AT_MOST = 4  # worker processes by default
 
 
-class Pictures(Dataset[dict[str, Any]]):
-    """Rows as {"pixels": (C, H, W) float32, "target": int}.
+class Samples(Dataset[tuple[Tensor, Any]]):
+    """Rows as (a sample's tensor, its target).
 
     A key is a row, or (epoch, row) for training: random numbers then come from (seed, epoch, row)
     alone, and the global generator is left as it was. So what is drawn depends neither on the
     number of workers nor on what ran before, and dropout not on the data.
     """
 
-    def __init__(
-        self, rows: Rows, preprocess: Preprocess, vary: Callable[[Image], Tensor], seed: int
-    ):
-        self.paths, self.targets = rows.paths, rows.targets
-        self.preprocess, self.vary, self.seed = preprocess, vary, seed
-        self.kept: list[Image] | None = None
+    def __init__(self, rows: Rows, prepare: Prepare, vary: Callable[[Any], Tensor], seed: int):
+        self.items, self.targets = rows.items, rows.targets
+        self.prepare, self.vary, self.seed = prepare, vary, seed
+        self.kept: list[Any] | None = None
 
     def keep(self) -> None:
-        """Decode all pictures now and keep them."""
+        """Load all samples now and keep them."""
         with ThreadPoolExecutor(cores()) as pool:
-            self.kept = list(pool.map(self.decode, self.paths))
-
-    def decode(self, path: Path) -> Image:
-        """As the model's preprocessing wants it, at the file's own size."""
-        return decode_image(path, self.preprocess.channels, self.preprocess.background)
+            self.kept = list(pool.map(self.prepare.load, self.items))
 
     def __len__(self) -> int:
-        return len(self.paths)
+        return len(self.items)
 
-    def __getitem__(self, key: int | tuple[int, int]) -> dict[str, Any]:
+    def __getitem__(self, key: int | tuple[int, int]) -> tuple[Tensor, Any]:
         epoch, row = key if isinstance(key, tuple) else (0, key)
-        picture = self.kept[row] if self.kept else self.decode(self.paths[row])
+        loaded = self.kept[row] if self.kept else self.prepare.load(self.items[row])
         with _drawing_from(stream_seed(self.seed, "augment", epoch, row)):
-            return {"pixels": self.vary(picture), "target": self.targets[row]}
+            return self.vary(loaded), self.targets[row]
+
+    def collate(self, samples: Sequence[tuple[Tensor, Any]]) -> dict[str, Tensor]:
+        """Samples -> the model's inputs by name, and "target"."""
+        targets = torch.tensor([target for _, target in samples])
+        return {**self.prepare.batch([x for x, _ in samples]), "target": targets}
 
 
-class ImageData(lightning.LightningDataModule):
-    """Loaders of {"pixels": (B, C, H, W) float32, "target": (B,) int64} for each split there is.
+class Batches(lightning.LightningDataModule):
+    """Loaders of the model's inputs by name, and "target", for each split there is.
 
-    Reads `config.data` (augment, flip), `config.run` (seed, global_batch), `config.hw` (workers,
+    Pictures come as {"pixels": (B, C, H, W), "target": (B,)}, texts as {"ids", "keep", "target"},
+    sounds and series as {"frames", "keep", "target"}; `keep` is left out where nothing is padded.
+    Reads `config.data` (augmentation), `config.run` (seed, global_batch), `config.hw` (workers,
     micro_batch). Training order and augmentation are functions of (seed, epoch), set through the
     samplers' `set_epoch`; no batch is dropped, so the last of an epoch may be smaller. Under DDP
     each rank trains on its share and evaluates its own rows, none twice (see zoo.data.sampling).
-    UserError for a model without preprocessing for pictures (`preprocess` None).
+    UserError for a model that does not know how raw samples become its input (`prepare` None).
     """
 
-    def __init__(self, splits: Splits, preprocess: Preprocess | None, config: Any):
+    def __init__(self, splits: Splits, prepare: Prepare | None, config: Any):
         super().__init__()
-        if preprocess is None:
+        if prepare is None:
             raise UserError(
-                "folders of pictures take a model with preprocessing for pictures; this one's "
-                "record has none: choose a model for pictures (`zoo list models`)"
+                "training takes a model that knows its preprocessing; this one's record has none: "
+                "choose another (`zoo list models`)"
             )
-        self.splits, self.preprocess, self.config = splits, preprocess, config
-        decoded = preprocess.channels * sum(sum(r.pixels) for r in splits.rows().values())
-        self.in_memory = decoded <= IN_MEMORY
+        self.splits, self.prepare, self.config = splits, prepare, config
+        values = sum(sum(rows.values) for rows in splits.rows().values())
+        self.in_memory = values * prepare.width <= IN_MEMORY
         self.made: dict[tuple[str, int, int], DataLoader[Any]] = {}
-        vary = augment(config.data, preprocess)
-        self.vary = {"train": vary, "val": preprocess, "test": preprocess}
+        self.vary = {"train": prepare.augment(config.data)}
 
     def train_dataloader(self) -> DataLoader[Any]:
         """Shuffled, varied. UserError if the splits have no train."""
@@ -109,12 +105,14 @@ class ImageData(lightning.LightningDataModule):
 
     def _make(self, rows: Rows, split: str, rank: int, world: int) -> DataLoader[Any]:
         seed, workers = self.config.run.seed, self.workers(rows)
-        pictures = Pictures(rows, self.preprocess, self.vary[split], seed)
+        vary = self.vary.get(split, self.prepare.finish)
+        samples = Samples(rows, self.prepare, vary, seed)
         if self.in_memory:
-            pictures.keep()
+            samples.keep()
         training = split == "train"
         return DataLoader(
-            pictures,
+            samples,
+            collate_fn=samples.collate,
             batch_size=self.config.hw.micro_batch or -(-self.config.run.global_batch // world),
             sampler=TrainSampler(len(rows), seed, rank, world)
             if training
@@ -129,8 +127,7 @@ class ImageData(lightning.LightningDataModule):
         """Processes that read: as the config says, or none for little data in memory."""
         if self.config.hw.workers != "auto":
             return self.config.hw.workers
-        height, width = self.preprocess.size
-        little = self.in_memory and len(rows) * height * width <= NO_WORKERS
+        little = self.in_memory and len(rows) * self.prepare.work <= NO_WORKERS
         return 0 if little else min(cores(), AT_MOST)
 
 

@@ -5,47 +5,85 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from zoo.data.sampling import permutation
 
 
 @dataclass(frozen=True)
+class Column(Sequence[Any]):
+    """Cells of a table on disk, in an order of one's own; each is read when it is asked for."""
+
+    table: Any
+    """A `datasets.Dataset`."""
+    name: str
+    order: tuple[int, ...]
+    """Row numbers of the table."""
+    folder: Path | None = None
+    """Where the files lie that cells name; None for cells that are the samples themselves."""
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def __getitem__(self, row: Any) -> Any:
+        cell = self.table[self.order[row]][self.name]
+        if isinstance(cell, dict):  # how `datasets` stores a file: its bytes, or where it is
+            cell = cell.get("bytes") or cell.get("path")
+        return cell if self.folder is None or not isinstance(cell, str) else self.folder / cell
+
+    def pick(self, chosen: Iterable[int]) -> "Column":
+        """The same with some of its cells."""
+        return replace(self, order=tuple(self.order[i] for i in chosen))
+
+
+@dataclass(frozen=True)
 class Rows:
-    """Files and the number of each one's class, in one order."""
+    """Samples and the target of each, in one order."""
 
     root: Path
-    """The folder of class folders that they lie in."""
-    paths: tuple[Path, ...]
-    targets: tuple[int, ...]
+    """The folder of class folders that they lie in, or the table that they come from."""
+    items: Sequence[Any]
+    """The raw samples: paths, or the cells of a column, read when they are asked for."""
+    targets: tuple[Any, ...]
+    """The number of each one's class; for several labels a tuple of 0 and 1, for numbers of
+    them."""
     classes: int
     """How many classes there are, with or without a row here."""
     sizes: tuple[int, ...] = field(repr=False)
-    """Length of each file in bytes."""
-    pixels: tuple[int, ...] = field(repr=False)
-    """Width times height of each picture."""
+    """What tells a changed sample: the length of a file in bytes, the checksum of a cell."""
+    values: tuple[int, ...] = field(repr=False)
+    """How many values each sample has when loaded: pixels, characters, moments."""
+    digests: tuple[bytes, ...] = field(default=(), repr=False)
+    """The same for samples whose content is the same."""
 
     def __len__(self) -> int:
-        return len(self.paths)
+        return len(self.items)
 
     def counts(self) -> tuple[int, ...]:
         """Rows per class, in the order of the labels."""
         numbers = [0] * self.classes
         for target in self.targets:
-            numbers[target] += 1
+            for number in labels_of(target):
+                numbers[number] += 1
         return tuple(numbers)
 
     def name(self, row: int) -> str:
-        """A row's path below `root`, with forward slashes."""
-        return self.paths[row].relative_to(self.root).as_posix()
+        """A row's path below `root`, with forward slashes, or its number in the table."""
+        item = self.items[row] if not isinstance(self.items, Column) else None
+        if isinstance(item, Path):
+            return item.relative_to(self.root).as_posix()
+        return f"row {self.items.order[row] + 1 if isinstance(self.items, Column) else row + 1}"
 
     def pick(self, chosen: Iterable[int]) -> "Rows":
         """The same with some of its rows."""
         order = tuple(chosen)
+        items = self.items
+        picked = items.pick(order) if isinstance(items, Column) else tuple(items[i] for i in order)
         columns = {
             name: tuple(getattr(self, name)[i] for i in order)
-            for name in ("paths", "targets", "sizes", "pixels")
+            for name in ("targets", "sizes", "values", "digests")
         }
-        return replace(self, **columns)
+        return replace(self, items=picked, **columns)
 
 
 @dataclass(frozen=True)
@@ -60,6 +98,8 @@ class Splits:
     fingerprint: str = ""
     """64 hex digits of which files (names below their folders, sizes) are in which split as which
     class. Moving the folder keeps it."""
+    target: str = "label"
+    """label: one class each.  labels: any of them.  numbers: one number for each of `labels`."""
     notes: tuple[str, ...] = ()
     """What was recognised and why, what was left out, what is doubtful: a sentence each."""
     skipped: tuple[str, ...] = field(default=(), repr=False)
@@ -71,13 +111,45 @@ class Splits:
         return {name: rows for name, rows in named.items() if rows is not None}
 
 
-def draw(targets: Sequence[int], share: float, seed: int, split: str) -> list[int]:
+def draw_groups(groups: Sequence[Any], share: float, seed: int, split: str) -> list[int]:
+    """Row numbers, ascending, of about a share of all rows, such that no group is divided.
+
+    Groups are taken in an order that depends on (seed, split) alone, each that brings the number of
+    rows nearer to the share; at least one, and never all.
+    """
+    members: dict[Any, list[int]] = defaultdict(list)
+    for row, group in enumerate(groups):
+        members[group].append(row)
+    names = sorted(members, key=str)
+    drawn: list[int] = []
+    wanted, taken = share * len(groups), 0
+    for i in permutation(len(names), seed, split, "groups"):
+        rows = members[names[i]]
+        nearer = abs(wanted - len(drawn) - len(rows)) < abs(wanted - len(drawn))
+        if (nearer or not taken) and taken < len(names) - 1:
+            drawn, taken = drawn + rows, taken + 1
+    return sorted(drawn)
+
+
+def labels_of(target: Any) -> list[int]:
+    """A row's target -> the numbers of its classes; none for numbers to predict."""
+    if isinstance(target, int):
+        return [target]
+    return [i for i, has in enumerate(target) if has == 1 and isinstance(has, int)]
+
+
+def target_name(target: Any, labels: Sequence[str]) -> str:
+    """A row's target in words."""
+    return labels[target] if isinstance(target, int) else "|".join(map(str, target))
+
+
+def draw(targets: Sequence[Any], share: float, seed: int, split: str) -> list[int]:
     """Row numbers, ascending, of a stratified share of all rows.
 
     A class with two rows or more keeps at least one on both sides; a class with one row is not
     drawn from. Which rows of a class are drawn depends on (seed, split, class) alone.
     """
-    members: dict[int, list[int]] = defaultdict(list)
+    members: dict[Any, list[int]] = defaultdict(list)
     for row, target in enumerate(targets):
         members[target].append(row)
     wanted = {target: share * len(rows) for target, rows in members.items()}
@@ -97,7 +169,7 @@ def fingerprint(labels: Sequence[str], splits: Mapping[str, Rows]) -> str:
     digest = hashlib.sha256()
     for split, rows in splits.items():
         lines = sorted(
-            f"{split}\t{labels[target]}\t{rows.name(i)}\t{rows.sizes[i]}\n"
+            f"{split}\t{target_name(target, labels)}\t{rows.name(i)}\t{rows.sizes[i]}\n"
             for i, target in enumerate(rows.targets)
         )
         digest.update("".join(lines).encode())

@@ -7,7 +7,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from zoo.inputs.labels import clean_label, label_index, order_labels
+from zoo.inputs.prepare import Prepare
 from zoo.inputs.preprocess import Preprocess
+from zoo.inputs.text import PrepareText, text
 
 if TYPE_CHECKING:
     from zoo.inputs.augmentation import Augment, augment
@@ -16,12 +18,15 @@ if TYPE_CHECKING:
 __all__ = [
     "Augment",
     "PictureError",
+    "Prepare",
+    "PrepareText",
     "Preprocess",
     "augment",
     "clean_label",
     "decode_image",
     "label_index",
     "order_labels",
+    "text",
 ]
 
 _LATER = {

@@ -20,13 +20,13 @@ def augment(config: Any, preprocess: Preprocess) -> Callable[[Image], Tensor]:
     """`config.augment` ("none", "light", "strong") and `config.flip` -> picture to (C, H, W).
 
     Takes decoded pictures, normalises as `preprocess` does, and draws from torch's global
-    generator alone. "none" is `preprocess` itself: no mirroring either.
+    generator alone. "none" is `preprocess.finish` itself: no mirroring either.
     """
     if config.augment not in STRENGTHS:
         hint = suggest(str(config.augment), STRENGTHS)
         raise UserError(f"data.augment takes {', '.join(STRENGTHS)}; got {config.augment!r}{hint}")
     strength = STRENGTHS[config.augment]
-    return preprocess if strength is None else Augment(preprocess, config.flip, *strength)
+    return preprocess.finish if strength is None else Augment(preprocess, config.flip, *strength)
 
 
 class Augment:

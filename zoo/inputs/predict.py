@@ -1,6 +1,6 @@
 """Raw samples through a model, and its answers by name."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,15 +8,12 @@ import torch
 from torch import Tensor, nn
 
 from zoo.errors import UserError
+from zoo.inputs.prepare import Prepare
 
 
 @torch.inference_mode()
 def predict(
-    model: nn.Module,
-    prepare: Callable[[Any], Tensor],
-    labels: Sequence[str] | None,
-    source: Any,
-    batch: int = 64,
+    model: nn.Module, prepare: Prepare, labels: Sequence[str] | None, source: Any, batch: int = 64
 ) -> Any:
     """A sample, or a list of them -> {"label", "probability", "probabilities"}, or a list of them.
 
@@ -31,14 +28,22 @@ def predict(
     model.eval()
     try:
         for start in range(0, len(sources), batch):
-            pixels = torch.stack([prepare(s) for s in sources[start : start + batch]])
-            rows += model(pixels.to(place.device, place.dtype)).float().softmax(-1).tolist()
+            inputs = prepare.batch([prepare(s) for s in sources[start : start + batch]])
+            rows += model(**to_device(inputs, place)).float().softmax(-1).tolist()
     finally:
         model.train(was_training)
     if any(p != p for row in rows for p in row):  # only NaN differs from itself
         raise UserError("predict takes a model of finite weights; this one answers NaN")
     answers = [named(s, row, labels) for s, row in zip(sources, rows, strict=True)]
     return answers if many else answers[0]
+
+
+def to_device(inputs: dict[str, Tensor], like: Tensor) -> dict[str, Tensor]:
+    """The tensors where `like` is; fractions in its dtype too."""
+    return {
+        name: x.to(like.device, like.dtype if x.is_floating_point() else x.dtype)
+        for name, x in inputs.items()
+    }
 
 
 def named(source: Any, row: list[float], labels: Sequence[str] | None) -> dict[str, Any]:

@@ -1,9 +1,8 @@
 """How a picture becomes a model's input: one value, used in training, evaluation and prediction."""
 
-import dataclasses
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ import torch
 from torch import Tensor
 
 from zoo.errors import UserError, suggest
+from zoo.inputs.prepare import Prepare
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -21,7 +21,7 @@ MODES = ("crop", "squash", "pad")
 
 
 @dataclass(frozen=True)
-class Preprocess:
+class Preprocess(Prepare, kind="picture"):
     """`preprocess(source)` gives a float32 tensor (channels, height, width), whatever the picture.
 
     It travels with the model as JSON (`to_dict`, `from_dict`). UserError for values that fit
@@ -72,14 +72,38 @@ class Preprocess:
             if is_wrong:
                 raise UserError(f"Preprocess got {name} {getattr(self, name)!r}; it takes {wants}")
 
-    def __call__(self, source: "str | Path | bytes | Image") -> Tensor:
-        """A file, its bytes or a PIL picture -> (channels, height, width), float32, normalised.
+    @property
+    def width(self) -> int:  # type: ignore[override]  # depends on the channels
+        """Bytes of a decoded pixel."""
+        return self.channels
+
+    @property
+    def work(self) -> int:  # type: ignore[override]  # depends on the size
+        """Pixels of the result."""
+        return self.size[0] * self.size[1]
+
+    def load(self, source: "str | Path | bytes | Image") -> "Image":
+        """A file, its bytes or a PIL picture -> a picture in mode "L" or "RGB", at its own size.
 
         UserError that names the file if it cannot be read as a picture.
         """
         from zoo.inputs.image import decode_image
 
-        return self.tensor(self.fit(decode_image(source, self.channels, self.background)))
+        return decode_image(source, self.channels, self.background)
+
+    def finish(self, loaded: "Image") -> Tensor:
+        """A decoded picture of any size -> (channels, height, width), float32, normalised."""
+        return self.tensor(self.fit(loaded))
+
+    def augment(self, config: Any) -> Callable[["Image"], Tensor]:
+        """`config.augment`, `config.flip` -> see `zoo.inputs.augment`."""
+        from zoo.inputs.augmentation import augment
+
+        return augment(config, self)
+
+    def batch(self, samples: Sequence[Tensor]) -> dict[str, Tensor]:
+        """[(C, H, W)] -> {"pixels": (B, C, H, W)}."""
+        return {"pixels": torch.stack(list(samples))}
 
     def fit(self, picture: "Image") -> "Image":
         """A decoded picture of any size -> the same at `size`, still 8 bits."""
@@ -95,22 +119,6 @@ class Preprocess:
 
         mean, std = _columns(self.mean, self.std)
         return to_tensor(picture).to(torch.float32).div_(255).sub_(mean).div_(std)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        values = dataclasses.asdict(self)
-        return {key: list(v) if isinstance(v, tuple) else v for key, v in values.items()}
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "Preprocess":
-        """The inverse of `to_dict`. UserError for a key it does not know, and without a size."""
-        known = [field.name for field in dataclasses.fields(cls)]
-        for key in values:
-            if key not in known:
-                raise UserError(f"Preprocess has no {key!r}{suggest(key, known)}")
-        if "size" not in values:
-            raise UserError("Preprocess takes a size (height, width); got none")
-        return cls(**values)
 
 
 def _numbers(name: str, value: Any, count: int, kind: type) -> tuple[Any, ...]:

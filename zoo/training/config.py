@@ -148,11 +148,15 @@ def collect(recipe: str | Path, overrides: Mapping[str, Any] | None = None) -> D
     name = recipes.name_of(path, written.pop("recipe", None))
     flags = {key: Given(value, f"--{key}") for key, value in flatten(overrides or {}).items()}
 
-    given: Layer = {key.name: Given(key.default, "") for key in KEYS.values()}
+    given: Layer = {k.name: Given(k.default, "") for k in KEYS.values() if k.of(name)}
     origins = dict.fromkeys(given, Origin("default"))
     preset = _preset(flags if "hw.preset" in flags else written)
     layers = ("recipe", written), ("preset", preset), ("flag", flags)
     for layer, values in layers:
+        for key, value in values.items():
+            if key in KEYS and not KEYS[key].of(name):
+                tasks = " and ".join(KEYS[key].tasks)
+                raise UserError(f"{key} is a key of {tasks}; {name} has none of it{value.at}")
         _lay(given, values)
         origins |= {key: Origin(layer, value.where) for key, value in values.items()}
     order = [*KEYS, *given]  # the sections' own order, the model's options after it

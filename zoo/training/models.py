@@ -1,29 +1,45 @@
 """The model section of a config -> a model to train."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from zoo.errors import OptionError, one_of, suggest
-from zoo.inputs import Preprocess
+from zoo.inputs import Prepare, Preprocess
 from zoo.model import Model, Record
 from zoo.registry import PARTS, create, find, load
 from zoo.shapes import pair
 from zoo.training.config import Config, flatten
 
+ADAPTERS = {"picture": "Patches", "text": "Subwords", "sound": "Frames", "series": "Frames"}
 
-def build(config: Config, labels: Sequence[str]) -> Model:
-    """The config's model with a head for these labels.
+
+def build(
+    config: Config,
+    labels: Sequence[str],
+    target: str = "label",
+    kind: str = "picture",
+    prepare: Callable[[], Prepare] | None = None,
+) -> Model:
+    """The config's model with a head for these labels, for samples of a kind.
 
     `model.name` and options make a new one, `model.load` takes a saved one with a new head where
     the labels differ, `model.backbone`, `adapter` and `head` put parts together by their kinds.
-    OptionError for what the model or a part does not have, and for a model that cannot be trained
-    on labelled pictures.
+    `prepare` makes what turns raw samples into the input of a new model; None takes it from the
+    model itself, as pictures do. OptionError for what the model or a part does not have, and for a
+    model that cannot be trained on such samples.
     """
-    return make_model(config.model, labels)
+    return make_model(config.model, labels, target, kind, prepare)
 
 
-def make_model(sections: Mapping[str, Any], labels: Sequence[str]) -> Model:
+def make_model(
+    sections: Mapping[str, Any],
+    labels: Sequence[str],
+    target: str = "label",
+    kind: str = "picture",
+    prepare: Callable[[], Prepare] | None = None,
+) -> Model:
     """The same from the model section alone, such as {"name": ..., "head": {"pool": "mean"}}."""
     options = flatten(sections)
     for key, value in options.items():
@@ -35,16 +51,29 @@ def make_model(sections: Mapping[str, Any], labels: Sequence[str]) -> Model:
         raise OptionError(f"a training takes a model with a head; got model.head {got}", "head")
     if "name" in options:
         name = text(options, "name", "the name of a model (`zoo list models`)")
-        if find(name)[0].preprocess is None:  # before its options, which would miss the point
-            raise no_pictures(name, "name")
-        model = create(name, classes=list(labels), **options)
+        if kind == "picture" and find(name)[0].preprocess is None:  # before its options
+            raise wrong_kind(name, kind, "name")
+        made = None if prepare is None else prepare()
+        wanted = {} if target == "label" else {"target": target}
+        given = {} if made is None else made.adapter()
+        model = create(name, classes=list(labels), **{**wanted, **given, **options})
+        if made is not None:
+            model.record = replace(model.record, preprocess=made)
+        key = "name"
     elif "load" in options:
-        model, name = load_for(text(options, "load", "a saved model's folder"), labels), "load"
-        for key in options:
-            raise OptionError(f"model.load takes no options beside it; got {key!r}", key)
+        model, key = load_for(text(options, "load", "a saved model's folder"), labels), "load"
+        for other in options:
+            raise OptionError(f"model.load takes no options beside it; got {other!r}", other)
     else:
-        return trainable(assemble(sections, labels), "head")
-    return trainable(model, "load" if name == "load" else "name")
+        model, key = assemble(sections, labels, target, kind, prepare), "head"
+    if getattr(model.record.preprocess, "kind", None) != kind:
+        raise wrong_kind(model.record.name or "this one", kind, key)
+    has = getattr(model.head.config, "target", None)  # type: ignore[union-attr]  # it has a head
+    if has != target:
+        got = f"{type(model.head).__name__} with target {has}"
+        wants = f"a training takes a head with the target of its data, {target}"
+        raise OptionError(f"{wants}; got {got}", "head.target")
+    return model
 
 
 def text(options: dict[str, Any], key: str, wants: str) -> str:
@@ -66,32 +95,26 @@ def load_for(path: str, labels: Sequence[str]) -> Model:
     return model if model.record.labels == tuple(labels) else load(folder, classes=list(labels))
 
 
-def trainable(model: Model, key: str) -> Model:
-    """The model, if it reads pictures and gives one label for each; else an OptionError."""
-    if model.record.preprocess is None:
-        raise no_pictures(model.record.name or "this one", key)
-    target = getattr(model.head.config, "target", None)  # type: ignore[union-attr]
-    if target != "label":
-        got = f"{type(model.head).__name__} with target {target}"
-        raise OptionError(
-            f"image_classify takes a head with one label per picture; got {got}", "head.target"
-        )
-    return model
-
-
-def no_pictures(name: str, key: str) -> OptionError:
+def wrong_kind(name: str, kind: str, key: str) -> OptionError:
     """The error about a model that reads something else."""
     return OptionError(
-        f"image_classify takes a model for pictures; {name} has no preprocessing for pictures: "
-        "`zoo list models` names others",
+        f"a training on {kind}s takes a model for {kind}s; {name} has no preprocessing for "
+        f"{kind}s: `zoo list models` names others",
         key,
     )
 
 
-def assemble(sections: Mapping[str, Any], labels: Sequence[str]) -> Model:
+def assemble(
+    sections: Mapping[str, Any],
+    labels: Sequence[str],
+    target: str,
+    kind: str,
+    prepare: Callable[[], Prepare] | None,
+) -> Model:
     """{"adapter": {"size": 32, ...}, "backbone": {...}, "head": {...}} -> a model.
 
-    A section's `kind` names the class, unless it is Patches, Backbone or Classify.
+    A section's `kind` names the class, unless it is what the task has by default (`ADAPTERS`,
+    Backbone, Classify).
     """
     for section, given in sections.items():
         if section not in PARTS:
@@ -101,24 +124,25 @@ def assemble(sections: Mapping[str, Any], labels: Sequence[str]) -> Model:
             wants = f"model.{section} takes options of its own, such as kind"
             raise OptionError(f"{wants}; got {given!r}", section)
 
-    def part(section: str, kind: str, **options: Any) -> Any:
-        given = {"kind": kind, **options, **(sections.get(section) or {})}
+    def part(section: str, default: str, **options: Any) -> Any:
+        given = {"kind": default, **options, **(sections.get(section) or {})}
         name = one_of("model", f"{section}.kind", given.pop("kind"), PARTS[section])
         if section == "head" and name != "Classify":
-            wants = "image_classify takes a head with one label per picture"
+            wants = "a training takes the head Classify"
             raise OptionError(f"{wants}; got {name}", "head.kind")
         try:
             return PARTS[section][name](**given)
         except OptionError as error:  # a part does not know where it stands
             raise OptionError(str(error), f"{section}.{error.key}") from error
 
-    adapter, backbone = part("adapter", "Patches"), part("backbone", "Backbone")
-    if not {"size", "channels"} <= vars(adapter.config).keys():
-        kind = type(adapter).__name__
-        raise OptionError(
-            f"image_classify takes an adapter of pictures, such as Patches; got {kind}",
-            "adapter.kind",
-        )
-    head = part("head", "Classify", dim=backbone.dim, classes=len(labels))
-    prepare = Preprocess(size=pair(adapter.config.size), channels=adapter.config.channels)
-    return Model(adapter, backbone, head, Record(labels=tuple(labels), preprocess=prepare))
+    made = None if prepare is None else prepare()
+    adapter = part("adapter", ADAPTERS[kind], **({} if made is None else made.adapter()))
+    stages = {"stages": adapter.stages} if hasattr(adapter, "stages") else {}
+    backbone = part("backbone", "Backbone", **stages)
+    if made is None:
+        if not {"size", "channels"} <= vars(adapter.config).keys():
+            wants = f"a training on {kind}s takes an adapter of {kind}s, such as {ADAPTERS[kind]}"
+            raise OptionError(f"{wants}; got {type(adapter).__name__}", "adapter.kind")
+        made = Preprocess(size=pair(adapter.config.size), channels=adapter.config.channels)
+    head = part("head", "Classify", dim=backbone.dim, classes=len(labels), target=target)
+    return Model(adapter, backbone, head, Record(labels=tuple(labels), preprocess=made))

@@ -20,29 +20,55 @@ from zoo.errors import UserError, suggest
 from zoo.training.places import Dumper, Given, scalar
 
 
-def option(help: str, default: Any = MISSING, text: str = "text", **limits: float) -> Any:
+def option(
+    help: str,
+    default: Any = MISSING,
+    text: str = "text",
+    tasks: tuple[str, ...] = (),
+    **limits: float,
+) -> Any:
     """A field with a line of help; numbers in it keep to `above`, `least`, `below`, `most`.
 
-    `text` says what text in it stands for.
+    `text` says what text in it stands for, `tasks` which tasks have the key; none means all.
     """
-    return field(default=default, metadata={"help": help, "limits": limits, "text": text})
+    facts = {"help": help, "limits": limits, "text": text, "tasks": tasks}
+    return field(default=default, metadata=facts)
 
 
-SHARE: dict[str, Any] = {"text": "a folder", "above": 0, "below": 1}
+SHARE: dict[str, Any] = {"text": "a path", "above": 0, "below": 1}
+IMAGE, TEXT, AUDIO, SERIES = "image_classify", "text_classify", "audio_classify", "series_forecast"
+COLUMNS = (IMAGE, TEXT, AUDIO)
 
 
 @dataclass(frozen=True, kw_only=True)
 class DataConfig:
     """what is read"""
 
-    train: str = option("folder with one sub-folder of pictures per class")
-    val: float | str = option("share of train to choose by, or a folder", 0.1, **SHARE)
-    test: float | str | None = option("share held out, or a folder", None, **SHARE)
-    augment: Literal["none", "light", "strong"] = option("how much pictures are varied", "light")
-    flip: bool = option("mirror pictures at random; not where left and right differ", True)
-    on_bad: Literal["raise", "skip"] = option(
-        "an unreadable picture stops, or is left out", "raise"
+    train: str = option("class folders of files, a table (CSV, JSONL, parquet) or hf:NAME")
+    val: float | str = option("share of train to choose by, or a source", 0.1, **SHARE)
+    test: float | str | None = option("share held out, or a source", None, **SHARE)
+    input: str | None = option("column of the samples, null = recognised", None, tasks=COLUMNS)
+    label: str | None = option("column of the labels, null = recognised", None)
+    task: Literal["label", "labels", "numbers"] | None = option(
+        "what labels are: one each, several, numbers; null = recognised", None, tasks=COLUMNS
     )
+    group: str | None = option("column whose values stay on one side", None, tasks=COLUMNS)
+    time: str | None = option("column of dates: val and test are the latest", None)
+    augment: Literal["none", "light", "strong"] = option("how much samples are varied", "light")
+    flip: bool = option(
+        "mirror pictures at random; not where left and right differ", True, tasks=(IMAGE,)
+    )
+    tokenizer: str | None = option(
+        "a tokenizer.json, null = one is trained on train", None, tasks=(TEXT,)
+    )
+    vocabulary: int = option("subwords of a trained tokenizer", 4000, tasks=(TEXT,), least=300)
+    length: int = option("the most subwords of a text", 128, tasks=(TEXT,), least=2)
+    rate: int = option("samples per second that a model hears", 16000, tasks=(AUDIO,), least=1000)
+    mels: int = option("bands of the log-mel spectrogram", 64, tasks=(AUDIO,), least=8)
+    seconds: float = option("what is longer is cut", 10.0, tasks=(AUDIO,), above=0)
+    past: int = option("rows that a forecast sees", 96, tasks=(SERIES,), least=1)
+    ahead: int = option("rows that are forecast", 24, tasks=(SERIES,), least=1)
+    on_bad: Literal["raise", "skip"] = option("an unreadable sample stops, or is left out", "raise")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,8 +136,13 @@ class Config:
     hw: HardwareConfig = field(default_factory=HardwareConfig)
 
     def to_dict(self) -> dict[str, Any]:
-        """Nested dicts of plain values."""
-        return asdict(self)
+        """Nested dicts of plain values, without keys that only other tasks have."""
+        values = asdict(self)
+        for key in KEYS.values():
+            if not key.of(self.recipe):
+                section, _, name = key.name.partition(".")
+                del values[section][name]
+        return values
 
     def to_yaml(self) -> str:
         """YAML that `resolve` reads back, so that a saved file runs again.
@@ -141,6 +172,11 @@ class Key:
     help: str
     limits: Mapping[str, float]
     text: str = "text"
+    tasks: tuple[str, ...] = ()
+
+    def of(self, recipe: str) -> bool:
+        """Whether the task of a recipe's name has this key."""
+        return not self.tasks or recipe.split("/")[0] in self.tasks
 
     @property
     def wants(self) -> str:
@@ -168,8 +204,8 @@ def _keys() -> Iterator[Key]:
         hints = get_type_hints(kind)
         for f in fields(kind):
             help, limits = f.metadata["help"], f.metadata["limits"]
-            text = f.metadata["text"]
-            yield Key(f"{section}.{f.name}", hints[f.name], f.default, help, limits, text)
+            more = f.metadata["text"], f.metadata["tasks"]
+            yield Key(f"{section}.{f.name}", hints[f.name], f.default, help, limits, *more)
 
 
 KEYS: dict[str, Key] = {key.name: key for key in _keys()}

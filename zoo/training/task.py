@@ -18,7 +18,7 @@ Batch = Mapping[str, Tensor]
 
 
 class Task(lightning.LightningModule):
-    """One label per sample. A batch is {"pixels": (B, C, H, W) float, "target": (B,) int64}.
+    """A batch is the model's inputs by name, such as {"pixels": (B, C, H, W)}, and "target".
 
     The loss of an optimizer step is the sum over every sample of its accumulation window, on all
     ranks, divided by their true number. So micro-batches give *sums*, and the gradients are divided
@@ -41,13 +41,13 @@ class Task(lightning.LightningModule):
         self.step_lr = 0.0
         """Learning rate of the last optimizer step."""
 
-    def forward(self, pixels: Tensor) -> Tensor:
-        """(B, C, H, W) -> (B, classes)."""
-        return self.model(pixels)
+    def forward(self, **inputs: Tensor) -> Tensor:
+        """The model's inputs by name -> (B, classes)."""
+        return self.model(**inputs)
 
     def training_step(self, batch: Batch, index: int) -> Tensor:
         """-> the sum of the batch's losses, which `configure_gradient_clipping` makes a mean."""
-        total, count = self._loss(self(batch["pixels"]), batch, self.config.optim.smoothing)
+        total, count = self._loss(self(**inputs_of(batch)), batch, self.config.optim.smoothing)
         self.window = self.window.to(total.device) + torch.stack((total.detach(), count))
         return total
 
@@ -111,13 +111,18 @@ class Task(lightning.LightningModule):
         return total, count.to(total)
 
     def _measure(self, split: str, batch: Batch) -> None:
-        answer = self(batch["pixels"]).float()
+        answer = self(**inputs_of(batch)).float()
         metrics: ClassifyMetrics = self.metrics[split]  # type: ignore[assignment]
         metrics.update(answer, batch["target"], *self._loss(answer, batch))
 
     def _report(self, split: str) -> None:
         metrics: ClassifyMetrics = self.metrics[split]  # type: ignore[assignment]
         self.log_dict({f"{split}/{name}": value for name, value in metrics.compute().items()})
+
+
+def inputs_of(batch: Batch) -> dict[str, Tensor]:
+    """A batch without its target."""
+    return {name: x for name, x in batch.items() if name != "target"}
 
 
 def check_select(select: SelectConfig) -> None:

@@ -1,0 +1,47 @@
+"""Labels or numbers for texts, from a table with a column of each.
+
+    python recipes/text_classify.py --config configs/text_classify/small_scratch.yaml \
+        --data.train TABLE
+
+is the same run as `zoo train text_classify/small_scratch --data.train TABLE`.
+"""
+
+from lightning import seed_everything
+
+from zoo import data, inputs, training
+
+
+def splits(config):
+    """Labels, and which texts are for training, choosing and testing; every row is checked."""
+    return data.table_splits(config.data, config.run.seed, "text")
+
+
+def held_out(config, labels):
+    """The test texts alone, under the labels of a model."""
+    return data.table_held_out(config.data, labels, "text")
+
+
+def loaders(config, splits, model):
+    """Batches of {"ids": (B, T), "keep": (B, T), "target": (B,)}, as this model takes them."""
+    return data.Batches(splits, model.record.preprocess, config)
+
+
+def main(config):
+    """Data -> model -> task -> trainer. Nothing is written before the `with`."""
+    seed_everything(config.run.seed, verbose=False)
+    rows = splits(config)
+    model = training.build(
+        config, rows.labels, rows.target, "text", lambda: inputs.text(config.data, rows.train.items)
+    )
+    batches = loaders(config, rows, model)
+    task = training.Task(model, config)
+    with training.Run(config, model, rows) as run:
+        trainer = training.trainer(config, run)
+        trainer.fit(task, datamodule=batches)
+        return run.finish(trainer, task, batches)
+
+
+if __name__ == "__main__":
+    from zoo import cli
+
+    raise SystemExit(cli.script(main))

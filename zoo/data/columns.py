@@ -1,0 +1,94 @@
+"""Which column is what: recognised by name and content, said with the reason, and overridable."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from zoo.errors import UserError, suggest
+from zoo.inputs.image import SUFFIXES as PICTURES
+from zoo.inputs.names import listed
+
+SOUNDS = frozenset(".wav .flac .ogg .oga .opus .mp3 .aiff .aif .au .caf .w64".split())
+NAMES = {  # what columns are usually called, the surest first
+    "text": ("text", "sentence", "message", "content", "review", "body", "document", "tweet"),
+    "picture": ("image", "picture", "img", "file_name", "image_path", "path", "file", "filename"),
+    "sound": ("audio", "sound", "file_name", "audio_path", "path", "file", "filename", "clip"),
+    "label": ("label_name", "label", "labels", "target", "class", "category", "y", "classes"),
+}
+LOOKED_AT = 200  # cells that tell what a column holds
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns that are used."""
+
+    input: str
+    label: str
+    notes: tuple[str, ...]
+    """Each choice, with its reason."""
+
+
+def recognise(table: Any, kind: str, config: Any, where: Any) -> Columns:
+    """A table, "text", "picture" or "sound", the data section of a config -> Columns.
+
+    `config.input` and `config.label` name columns; None lets their names and contents decide.
+    UserError where that is in doubt, or where there is no such column.
+    """
+    names, notes = table.column_names, []
+    label = config.label
+    if label is None:
+        label = next((name for name in NAMES["label"] if name in _low(names)), None)
+        if label is None:
+            raise UserError(
+                f"data takes a column of labels; {where} has {listed(names)}, none of a usual "
+                "name: give --data.label COLUMN"
+            )
+        label = _low(names)[label]
+        notes.append(f"labels are in the column {label!r}, by its name (--data.label)")
+    given = config.input
+    if given is None:
+        fitting = [n for n in names if n != label and holds(table, n) == kind]
+        usual = [_low(fitting)[n] for n in NAMES[kind] if n in _low(fitting)]
+        if not usual and len(fitting) != 1:
+            has = listed(fitting) if fitting else f"{listed(names)}, none of it {kind}s"
+            raise UserError(
+                f"data takes a column of {kind}s; {where} has {has}: give --data.input COLUMN"
+            )
+        given = usual[0] if usual else fitting[0]
+        why = "by its name" if usual else f"the only one of {kind}s"
+        notes.append(f"{kind}s are in the column {given!r}, {why} (--data.input)")
+    for flag, name in (("label", label), ("input", given)):
+        if name not in names:
+            hint = suggest(name, names) or f"; there are {listed(names)}"
+            raise UserError(f"data.{flag} takes a column of {where}; got {name!r}{hint}")
+    return Columns(given, label, tuple(notes))
+
+
+def holds(table: Any, name: str) -> str:
+    """What the first cells of a column are: "text", "picture", "sound", "number" or ""."""
+    cells = [c for c in table[:LOOKED_AT][name] if c not in (None, "")]
+    if cells and all(isinstance(c, dict) and {"bytes", "path"} & c.keys() for c in cells):
+        endings = {Path(str(c.get("path") or "")).suffix.lower() for c in cells}
+        return "sound" if endings <= SOUNDS else "picture"
+    if cells and all(isinstance(c, bytes) for c in cells):
+        return "picture"
+    if not cells or not all(isinstance(c, str) for c in cells):
+        return "number" if cells and all(isinstance(c, (int, float)) for c in cells) else ""
+    endings = {Path(c).suffix.lower() for c in cells}
+    if endings <= PICTURES or endings <= SOUNDS:
+        return "picture" if endings <= PICTURES else "sound"
+    return "number" if all(is_number(c) for c in cells) else "text"
+
+
+def is_number(cell: str) -> bool:
+    """Whether a cell is written as a number."""
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _low(names: Sequence[str]) -> dict[str, str]:
+    return {name.lower().strip(): name for name in names}

@@ -1,0 +1,244 @@
+"""A table of texts, pictures or sounds -> Splits. All that can be wrong is said here."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from zoo.data.check import duplicate_notes, look_all, look_at_cell, report_unreadable
+from zoo.data.columns import Columns, is_number, recognise
+from zoo.data.folder import share_or_path
+from zoo.data.splits import Column, Rows, Splits, draw, draw_groups, fingerprint
+from zoo.data.table import read_tables
+from zoo.errors import UserError, suggest
+from zoo.inputs import clean_label, label_index, order_labels
+from zoo.inputs.names import listed
+
+MANY = 100  # whole numbers of more kinds than this may be amounts: it is asked which
+
+
+def table_splits(config: Any, seed: int, kind: str) -> Splits:
+    """`config.train`, a table or several by split, whose samples are "text", "picture" or "sound".
+
+    `config.val` and `config.test` are a table of their own, a share of train (test drawn before
+    val), or None. A share is stratified by label; with `config.group`, no value of that column is
+    on two sides; with `config.time`, the latest rows are test, those before them val.
+    `config.task`: see `Splits.target`; None lets the labels decide. UserError for whatever cannot
+    be trained on.
+    """
+    tables = read_tables(config.train, "data.train")
+    if "train" not in tables:
+        raise UserError(f"data.train takes a source with a train split; {config.train} has none")
+    roots = dict.fromkeys(tables, Path(str(config.train)).expanduser())
+    shares: dict[str, float] = {}
+    for split in ("test", "val"):
+        given = share_or_path(getattr(config, split), f"data.{split}")
+        if isinstance(given, Path):
+            tables[split], roots[split] = first_of(given, split, f"data.{split}"), given
+        elif given is not None and split not in tables:
+            shares[split] = given
+    columns = recognise(tables["train"], kind, config, roots["train"])
+    task, why = task_of(_cells(tables["train"], columns.label), config.task, roots["train"])
+    labels = labels_in(_cells(tables["train"], columns.label), task, columns.label, roots["train"])
+    notes = [*columns.notes, why]
+    data, skipped = {}, []
+    for split in (s for s in ("train", "val", "test") if s in tables):
+        data[split], bad = rows_of(
+            tables[split], roots[split], columns, labels, task, kind, config.on_bad
+        )
+        skipped += bad
+    for split, share in shares.items():
+        data[split], data["train"], note = divide(data["train"], share, seed, split, config)
+        notes.append(note)
+    return finish(labels, data, task, notes, skipped, kind)
+
+
+def table_held_out(config: Any, labels: Sequence[str], kind: str) -> Splits:
+    """The table `config.test` alone, under the labels of a model -> Splits with `test`."""
+    given = Path(str(config.test))
+    table = first_of(given, "test", "data.test")
+    columns = recognise(table, kind, config, given)
+    task, _ = task_of(_cells(table, columns.label), config.task, given)
+    rows, bad = rows_of(table, given, columns, tuple(labels), task, kind, config.on_bad)
+    return finish(tuple(labels), {"test": rows}, task, list(columns.notes), bad, kind)
+
+
+def first_of(path: Path, split: str, key: str) -> Any:
+    """The table of a split in a source, or its only one."""
+    tables = read_tables(path, key)
+    return tables.get(split) or next(iter(tables.values()))
+
+
+def task_of(cells: Sequence[str], given: str | None, where: Any) -> tuple[str, str]:
+    """Labels as they are written, what the config says -> a task, and the note on it."""
+    some = [cell for cell in cells if cell]
+    if given is not None:
+        return given, f"task: {given}, as asked for (--data.task)"
+    if any("|" in cell for cell in some):
+        return "labels", "task: several labels each, since there are | among them (--data.task)"
+    if some and all(is_number(cell) for cell in some):
+        whole = all(float(cell).is_integer() for cell in some)
+        if not whole:
+            return "numbers", "task: numbers, since labels are fractions (--data.task)"
+        if len({*some}) > MANY:
+            raise UserError(
+                f"data takes labels that are classes or numbers; the whole numbers in {where}, "
+                f"{len({*some})} different, may be both: give --data.task label or numbers"
+            )
+    return "label", "task: one label each (--data.task)"
+
+
+def labels_in(cells: Sequence[str], task: str, column: str, where: Any) -> tuple[str, ...]:
+    """The labels of train, in the order of their numbers; for numbers, the column's name."""
+    if task == "numbers":
+        return (column,)
+    words = (word for cell in cells for word in (cell.split("|") if task == "labels" else [cell]))
+    labels = order_labels(word for word in words if clean_label(word))
+    if len(labels) < 2 and task == "label":
+        only = f"all are {labels[0]!r}" if labels else "all are empty"
+        raise UserError(f"data.train takes labels of two classes or more; in {where} {only}")
+    return labels
+
+
+def rows_of(
+    table: Any,
+    root: Path,
+    columns: Columns,
+    labels: tuple[str, ...],
+    task: str,
+    kind: str,
+    on_bad: str,
+) -> tuple[Rows, list[str]]:
+    """A split's table -> its rows, and a line for each that was left out."""
+    for name in (columns.input, columns.label):
+        if name not in table.column_names:
+            hint = suggest(name, table.column_names)
+            raise UserError(f"data takes the columns of train; {root} has no {name!r}{hint}")
+    cells = _cells(table, columns.label)
+    empty = [f"row {i + 1}" for i, cell in enumerate(cells) if not clean_label(cell)]
+    if empty and on_bad != "skip" and task != "labels":
+        raise UserError(
+            f"data takes a label for each row; {len(empty)} of {root} have none ({listed(empty)}): "
+            "fill or delete them, or leave them out with --data.on_bad skip"
+        )
+    folder = None if kind == "text" else (root if root.is_dir() else root.parent)
+    every = Column(table, columns.input, tuple(range(len(table))), folder)
+    looks = look_all(every, look_at_cell(kind), f"{kind}s")
+    seen = {f"{root.name} row {i + 1}": look for i, look in enumerate(looks)}
+    bad = list(report_unreadable(seen, on_bad, f"{kind}s"))
+    good = [
+        i
+        for i, look in enumerate(looks)
+        if not look.reason and (task == "labels" or clean_label(cells[i]))
+    ]
+    if not good:
+        raise UserError(f"data takes rows that can be read; all of {root} are left out")
+    numbers = numbered(labels, task, str(root))
+    return Rows(
+        root,
+        every.pick(good),
+        tuple(numbers(cells[i], i) for i in good),
+        len(labels),
+        tuple(looks[i].length for i in good),
+        tuple(looks[i].values for i in good),
+        tuple(looks[i].digest for i in good),
+    ), bad + (empty if task != "labels" else [])
+
+
+def numbered(labels: tuple[str, ...], task: str, where: str) -> Callable[[str, int], Any]:
+    """-> what makes a target of a cell and its row: a class, a tuple of 0 and 1, or of numbers."""
+
+    def target(cell: str, row: int) -> Any:
+        if task == "label":
+            return known.get(cell) if cell in known else label_index(cell, labels, where)
+        if task == "labels":
+            words = [word for word in cell.split("|") if clean_label(word)]
+            have = {label_index(word, labels, where) for word in words}
+            return tuple(int(i in have) for i in range(len(labels)))
+        if not is_number(cell) or float(cell) != float(cell):
+            raise UserError(f"data takes numbers; row {row + 1} of {where} has {cell!r}")
+        return (float(cell),)
+
+    known = {label: i for i, label in enumerate(labels)}
+    return target
+
+
+def divide(train: Rows, share: float, seed: int, split: str, config: Any) -> tuple[Rows, Rows, str]:
+    """Rows of train -> (those of the split, those that stay, the note on how)."""
+    items: Any = train.items
+    how = f"{split} is {share:g} of train, "
+    if config.time is not None:
+        moments = moments_of(items.table, config.time, items.order)
+        late = sorted(range(len(train)), key=lambda i: (moments[i], i))
+        drawn, how = late[len(late) - round(share * len(late)) :], how + "the latest by time"
+    elif config.group is not None:
+        if config.group not in items.table.column_names:
+            hint = suggest(config.group, items.table.column_names)
+            raise UserError(f"data.group takes a column; got {config.group!r}{hint}")
+        groups = _cells(items.table, config.group)
+        drawn = draw_groups([groups[i] for i in items.order], share, seed, split)
+        names = sorted({groups[items.order[i]] for i in drawn})
+        how += f"whole groups by {config.group}: {listed(names)}, drawn with seed {seed}"
+    else:
+        strata = [0] * len(train) if isinstance(train.targets[0], tuple) else train.targets
+        drawn = draw(strata, share, seed, split)
+        how += f"stratified, drawn with seed {seed}"
+    if not drawn or len(drawn) == len(train):
+        raise UserError(f"data.{split} takes a share of train; {share:g} of {len(train)} rows "
+                        "leaves one side empty: add rows, or give a table")  # fmt: skip
+    rest = sorted({*range(len(train))} - {*drawn})
+    return train.pick(drawn), train.pick(rest), how
+
+
+def moments_of(table: Any, column: str, order: Sequence[int]) -> list[Any]:
+    """A column of dates or numbers -> values that sort by time. UserError where one is neither."""
+    import pandas
+
+    if column not in table.column_names:
+        hint = suggest(column, table.column_names)
+        raise UserError(f"data.time takes a column; got {column!r}{hint}")
+    cells = table[column][:]
+    try:
+        times = pandas.to_datetime(pandas.Series(cells), format="mixed")
+    except (ValueError, TypeError) as error:
+        raise UserError(
+            f"data.time takes a column of dates; {column!r} has others: {error}"
+        ) from error
+    return [times[i] for i in order]
+
+
+def finish(
+    labels: tuple[str, ...],
+    rows: dict[str, Rows],
+    task: str,
+    notes: list[str],
+    skipped: list[str],
+    kind: str,
+) -> Splits:
+    """With the notes on what each split holds."""
+    data = {split: rows[split] for split in ("train", "val", "test") if split in rows}
+    for split, part in data.items():
+        notes.append(f"{split}: {len(part)} {kind}s in {part.root}")
+        counts = part.counts()
+        absent = [name for name, count in zip(labels, counts, strict=True) if not count]
+        if absent and task != "numbers":
+            notes.append(f"{split} has no {kind} of {listed(absent)}")
+    if skipped:
+        notes.append(f"left out {len(skipped)} rows: {listed(skipped)}")
+    return Splits(
+        labels,
+        data.get("train"),
+        data.get("val"),
+        data.get("test"),
+        fingerprint(labels, data),
+        task,
+        (*notes, *duplicate_notes(data, f"{kind}s")),
+        tuple(skipped),
+    )
+
+
+def _cells(table: Any, column: str) -> list[str]:
+    """A column as it is written: whole floats without their .0, missing ones empty."""
+    return [
+        "" if c is None else str(int(c)) if isinstance(c, float) and c.is_integer() else str(c)
+        for c in table[column][:]
+    ]

@@ -1,0 +1,114 @@
+"""Tables on disk -> `datasets.Dataset`s, by split. Cells stay on disk until they are asked for."""
+
+import contextlib
+import csv
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from zoo.data.layout import SPLIT_NAMES
+from zoo.errors import UserError
+from zoo.inputs.names import listed
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+READERS = {
+    ".csv": "csv", ".tsv": "csv", ".jsonl": "json", ".ndjson": "json", ".json": "json",
+    ".parquet": "parquet",
+}  # fmt: skip
+HUB = "hf:"
+TAKES = f"a table ({', '.join(READERS)}), a saved dataset's folder or {HUB}NAME of the Hub"
+
+
+def is_table(path: str | os.PathLike[str]) -> bool:
+    """Whether `read_tables` reads it: by its ending, by what lies in the folder, or as a name."""
+    file = Path(path).expanduser()
+    return (
+        str(path).startswith(HUB)
+        or file.suffix.lower() in READERS
+        or (file.is_dir() and (_saved(file) or bool(_split_files(file))))
+    )
+
+
+def read_tables(path: str | os.PathLike[str], key: str) -> "dict[str, Dataset]":
+    """{"train": a table, and "val", "test" where the source has them}; Arrow files on disk.
+
+    Cells of CSV and TSV are text as they are written, an empty one is an empty text. UserError that
+    names the file where it cannot be read, and for a table without rows.
+    """
+    import datasets
+
+    file = Path(path).expanduser()
+    with _quiet(datasets):
+        try:
+            if str(path).startswith(HUB):
+                found = datasets.load_dataset(str(path).removeprefix(HUB))
+            elif file.is_dir() and _saved(file):
+                found = datasets.load_from_disk(str(file))
+            elif file.is_dir() and _split_files(file):
+                found = {s: _read(datasets, f) for s, f in _split_files(file).items()}
+            elif file.is_file() and file.suffix.lower() in READERS:
+                found = _read(datasets, file)
+            else:
+                got = "is no such file" if file.exists() else "does not exist"
+                raise UserError(f"{key} takes {TAKES}; {path} {got}")
+        except UserError:
+            raise
+        except Exception as error:  # its readers raise pandas', pyarrow's and bare ones
+            cause = error.__cause__ or error
+            reason = str(cause).strip().splitlines()
+            raise UserError(
+                f"{key} takes {TAKES}; {path} cannot be read: "
+                f"{reason[0] if reason else type(cause).__name__}"
+            ) from error
+    tables = _by_split(found if isinstance(found, dict) else {"train": found}, path, key)
+    for split, table in tables.items():
+        if not len(table):
+            raise UserError(f"{key} takes a table with rows; the {split} rows of {path} are none")
+    return tables
+
+
+def _read(datasets: Any, file: Path) -> "Dataset":
+    reader = READERS[file.suffix.lower()]
+    options: dict[str, Any] = {}
+    if reader == "csv":
+        separator = "\t" if file.suffix.lower() == ".tsv" else ","
+        with file.open(newline="", encoding="utf-8-sig") as text:
+            header = next(csv.reader(text, delimiter=separator), [])
+        as_text = datasets.Features({name: datasets.Value("string") for name in header})
+        options = {"sep": separator, "features": as_text, "keep_default_na": False}
+        options["encoding"] = "utf-8-sig"
+    return datasets.load_dataset(reader, data_files=str(file), split="train", **options)
+
+
+def _saved(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in ("dataset_dict.json", "state.json"))
+
+
+def _split_files(folder: Path) -> dict[str, Path]:
+    """Files named train, val, test in a folder."""
+    files = [f for f in sorted(folder.iterdir()) if f.suffix.lower() in READERS and f.is_file()]
+    named = {SPLIT_NAMES[f.stem.lower()]: f for f in files if f.stem.lower() in SPLIT_NAMES}
+    return named if "train" in named or "test" in named else {}
+
+
+def _by_split(found: Any, path: Any, key: str) -> "dict[str, Dataset]":
+    tables = {SPLIT_NAMES.get(str(name).lower(), ""): table for name, table in found.items()}
+    if "" in tables:
+        unknown = listed(n for n in found if str(n).lower() not in SPLIT_NAMES)
+        raise UserError(f"{key} takes the splits train, val, test; {path} has {unknown}")
+    return {split: tables[split] for split in ("train", "val", "test") if split in tables}
+
+
+@contextlib.contextmanager
+def _quiet(datasets: Any) -> Iterator[None]:
+    """Without progress bars, and with those afterwards if they were on."""
+    on = datasets.is_progress_bar_enabled()
+    datasets.disable_progress_bars()
+    try:
+        yield
+    finally:
+        if on:
+            datasets.enable_progress_bars()
