@@ -7,6 +7,7 @@ import torch
 
 import zoo
 from zoo.nn import use_path
+from zoo.ops import drop_tokens
 
 MU = [name for name in zoo.list_models() if "mu" in name.split("_")]
 TEXT = ("bert_mu", "gpt2_mu", "llama_mu")
@@ -214,7 +215,7 @@ def test_token_dropping_keeps_masks_positions_and_the_answers_shape(name):
     dropped = answer(model, inputs)
     assert dropped.shape == whole.shape and not torch.equal(dropped, whole)
     tokens = model.adapter(*inputs)
-    some = model.backbone.drop(tokens)
+    some = drop_tokens(tokens, model.backbone.config.drop_tokens, training=True)
     assert some.grid is None and some.prefix == tokens.prefix
     assert some.x.shape[1] == tokens.prefix + round((tokens.x.shape[1] - tokens.prefix) * 0.5)
     places = tokens.positions.expand(len(tokens.x), -1, -1)

@@ -19,7 +19,7 @@ from zoo.nn.mlp import MlpConfig
 from zoo.nn.norm import make_norm
 from zoo.nn.part import Part
 from zoo.nn.position import Position
-from zoo.ops import Mask
+from zoo.ops import Mask, drop_tokens
 from zoo.tokens import Details, Tokens
 
 
@@ -147,7 +147,7 @@ class Backbone(Part[BackboneConfig]):
         every block;
         `details` receives what `show` names: "states", "attention", "aux".
         """
-        tokens = self.drop(tokens)
+        tokens = drop_tokens(tokens, self.config.drop_tokens, self.training)
         shown = Details() if details is None else details
         looking = Around(
             maps=shown.attention if "attention" in show else None,
@@ -176,42 +176,6 @@ class Backbone(Part[BackboneConfig]):
                 if "states" in show:
                     shown.states.append(x)
         return tokens.replace(x=self.norm(tokens.x))
-
-    def drop(self, tokens: Tokens) -> Tokens:
-        """Tokens of (B, T, D) -> in training, a random share of them, each with its position and
-        mask."""
-        rate, prefix = self.config.drop_tokens, tokens.prefix
-        if rate == 0.0 or not self.training:
-            return tokens
-        batch, count = tokens.x.shape[0], tokens.x.shape[1] - prefix
-        left = max(1, round(count * (1 - rate)))
-        chance = torch.rand(batch, count, device=tokens.x.device)
-        if tokens.keep is not None:  # padding goes first
-            chance = chance.masked_fill(~tokens.keep[:, prefix:], 2.0)
-        places = torch.arange(count, device=chance.device)
-        if tokens.pick is not None:  # what a head will read stays
-            chance = chance.masked_fill(places == tokens.pick[:, None] - prefix, -1.0)
-        if not prefix and tokens.grid is None:  # a text's class token is its first
-            first = 0 if tokens.keep is None else tokens.keep.int().argmax(1)[:, None]
-            chance = chance.masked_fill(places == first, -1.0)
-        kept = chance.argsort(1)[:, :left].sort(1).values + prefix
-        front = torch.arange(prefix, device=kept.device).expand(batch, -1)
-        kept = torch.cat((front, kept), 1)
-        picked = None
-        if tokens.pick is not None:
-            picked = (kept == tokens.pick[:, None]).int().argmax(1)
-
-        def pick(x: Tensor | None) -> Tensor | None:
-            if x is None:
-                return None
-            x = x.expand(batch, *x.shape[1:])
-            rows = kept.view(batch, -1, *(1,) * (x.ndim - 2)).expand(-1, -1, *x.shape[2:])
-            return x.gather(1, rows)
-
-        fields = {
-            name: pick(getattr(tokens, name)) for name in ("x", "keep", "positions", "sample")
-        }
-        return tokens.replace(**fields, grid=None, pick=picked)
 
 
 def surroundings(
