@@ -4,9 +4,10 @@ Dimension key:  n groups   N places in a group   t, h, w grid   wt, wh, ww windo
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from einops import rearrange
 from torch import Tensor
 
@@ -23,7 +24,7 @@ class Layout:
     index: Tensor
     """(n*N,) int64: the token at each place, group after group; any token where `real` is False."""
     inverse: Tensor
-    """(T,) int64: the place of each token."""
+    """(T,) int64: the place of each token behind the prefix."""
     groups: int
     """n."""
     real: Tensor | None
@@ -32,6 +33,10 @@ class Layout:
     """(n, 1, N, N) bool: which places of a group may attend to which; None = all."""
     coordinates: Tensor
     """(N, A) int64: where the places of a group lie within it."""
+    prefix: int = 0
+    """P special tokens stand in front."""
+    shared: bool = False
+    """Whether every group holds the prefix too, in front of its N places; else no group does."""
 
 
 @cached
@@ -72,11 +77,22 @@ def window_layout(
 
 
 @cached
-def axis_layout(grid: Triple, axis: int, device: torch.device) -> Layout:
-    """The tokens of a grid in lines along one axis: 0 = time, 1 = rows, 2 = columns."""
+def axis_layout(
+    grid: Triple, axis: int, device: torch.device, prefix: int = 0, shared: bool = False
+) -> Layout:
+    """The tokens of a grid in lines along one axis: 0 = time, 1 = rows, 2 = columns.
+
+    `prefix` special tokens in front of the grid are in no line, or `shared` by all.
+    """
     t, h, w = (n if i == axis else 1 for i, n in enumerate(grid))
-    layout = window_layout(grid, (t, h, w), (0, 0, 0), "mask", device)
-    return replace(layout, coordinates=layout.coordinates[:, axis, None])
+    lines = window_layout(grid, (t, h, w), (0, 0, 0), "mask", device)
+    index, inverse = lines.index.view(lines.groups, -1) + prefix, lines.inverse
+    if shared:
+        inverse = inverse + prefix * (inverse // grid[axis] + 1)
+        front = torch.arange(prefix, device=device).expand(lines.groups, -1)
+        index = torch.cat((front, index), 1)
+    places = lines.coordinates[:, axis, None]
+    return Layout(index.flatten(), inverse, lines.groups, None, None, places, prefix, shared)
 
 
 def take(x: Tensor, index: Tensor) -> Tensor:
@@ -89,13 +105,25 @@ def take(x: Tensor, index: Tensor) -> Tensor:
 
 
 def split(x: Tensor, layout: Layout) -> Tensor:
-    """(B, T, D) -> (B*n, N, D): tokens into groups, zeros where a place is padding."""
+    """(B, P + T, D) -> (B*n, N, D): tokens into groups, zeros where a place is padding.
+
+    (B*n, P + N, D) where each group holds the prefix.
+    """
     x = take(x, layout.index)
     if layout.real is not None:
-        x = torch.where(layout.real[:, None], x, 0)
+        x = torch.where(layout.real[:, None], x, x.new_zeros(()))  # keeps bool what is bool
     return x.unflatten(1, (layout.groups, -1)).flatten(0, 1)
 
 
 def join(x: Tensor, layout: Layout) -> Tensor:
-    """(B*n, N, D) -> (B, T, D): the inverse of `split`; what stood on padding is dropped."""
-    return take(x.unflatten(0, (-1, layout.groups)).flatten(1, 2), layout.inverse)
+    """(B*n, N, D) -> (B, P + T, D): the inverse of `split`; what stood on padding is dropped.
+
+    The prefix is the mean of what the groups made of it, or zeros where none held it.
+    """
+    groups = x.unflatten(0, (-1, layout.groups))  # (B, n, N, D)
+    body = take(groups.flatten(1, 2), layout.inverse)
+    if not layout.prefix:
+        return body
+    if not layout.shared:
+        return F.pad(body, (0, 0, layout.prefix, 0))
+    return torch.cat((groups[:, :, : layout.prefix].mean(1), body), 1)
