@@ -90,12 +90,8 @@ class BackboneStage(nn.Module):
         blocks = [Block(stage.config_of(i), rates[i * self.share], source) for i in range(count)]
         self.blocks = nn.ModuleList(blocks)  # type: ignore[assignment]
         self.position = None if place is None else place.bias(block.attn.heads)
-        works = place is None or self.position is not None
-        require(
-            works,
-            f"Stage takes a position that makes a bias; got {place and place.kind}",
-            "position",
-        )
+        wants, fits = "Stage takes a position that makes a bias", place is None or self.position
+        require(fits, f"{wants}; got {place and place.kind}", "position")
 
 
 class Backbone(Part[BackboneConfig]):
@@ -142,8 +138,7 @@ class Backbone(Part[BackboneConfig]):
         """Tokens of (B, T, D) -> Tokens of (B, T', D'), after the last norm.
 
         `source` is what cross-attention reads; `bias` (..., H, T, T) is added to the scores of
-        every block;
-        `details` receives what `show` names: "states", "attention", "aux".
+        every block; `details` receives what `show` names: "states", "attention", "aux".
         """
         c, shown = self.config, details or Details()
         maps = shown.attention if "attention" in show else None
@@ -159,16 +154,14 @@ class Backbone(Part[BackboneConfig]):
                 own = stage.position(tokens.positions, tokens.positions)
                 shared = own if bias is None else own + bias
             base = Around(bias=shared, keep=tokens.keep, maps=maps, aux=aux)
-            known: dict[BlockConfig, dict[str, Around]] = {}
+            look = partial(surroundings, tokens=tokens, source=source, base=base)
+            known: dict[BlockConfig, dict[str, Around]] = {}  # once for all blocks of one make
             for block in (b for b in stage.blocks for _ in range(stage.share)):
-                if block.config not in known:
-                    parts = {name: getattr(block, name) for name in block.order}
-                    known[block.config] = {
-                        name: surroundings(part, tokens, source, base)
-                        for name, part in parts.items()
-                    }
+                make = block.config
+                if make not in known:
+                    known[make] = {name: look(getattr(block, name)) for name in block.order}
                 run = partial(checkpoint, block, use_reentrant=False) if again else block
-                tokens = tokens.replace(x=run(tokens.x, known[block.config]))
+                tokens = tokens.replace(x=run(tokens.x, known[make]))
                 if "states" in show:
                     shown.states.append(tokens.x)
         return tokens.replace(x=self.norm(tokens.x))

@@ -56,11 +56,9 @@ def window_layout(
     cut, (wt, wh, ww) = "(t wt) (h wh) (w ww) a -> (t h w) (wt wh ww) a", window
     place = rearrange(place, cut, wt=wt, wh=wh, ww=ww)  # (n, N, 3)
     size, end, moved = torch.tensor((grid, full, shift), device=device)
-    if pad == "attend_after":  # roll the rows there are, then pad
-        row = torch.where(place < size, (place + moved) % size, size)
-    else:
-        row = (place + moved) % end
-    real = (row < size).all(-1)
+    period = size if pad == "attend_after" else end  # whether padding stays or is moved as well
+    row = (place + moved) % period
+    real = ((row < size) & (place < period)).all(-1)
     strides = torch.tensor((grid[1] * grid[2], grid[2], 1), device=device)
     index = torch.where(real, (row * strides).sum(-1), 0)
     tokens = math.prod(grid)
@@ -71,9 +69,8 @@ def window_layout(
         allowed = allowed & real[:, None, None, :]
     filled = full == grid
     ruled = any(shift) or (pad == "mask" and not filled)
-    places = grid_positions(window, device)
-    facts = (None if filled else real.flatten(), allowed if ruled else None, places)
-    return Layout(index.flatten(), inverse, len(index), *facts)
+    facts = (None if filled else real.flatten(), allowed if ruled else None)
+    return Layout(index.flatten(), inverse, len(index), *facts, grid_positions(window, device))
 
 
 @cached
