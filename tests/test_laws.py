@@ -234,3 +234,11 @@ def test_compiled_equals_eager_with_dynamic_sizes_and_no_break_in_blocks(name):
     torch._dynamo.reset()
     for b, wanted in zip((2, 3), expected, strict=True):
         close(answer(model, batch_of(name, b)), wanted, 1e-4)
+
+
+@pytest.mark.parametrize("name", ["swin_mu_patch4_window4_64", "llama_mu"])
+def test_a_whole_model_is_traced_as_one_graph(name):
+    model, inputs = model_of(name), batch_of(name)
+    expected = answer(model, inputs)
+    torch._dynamo.reset()
+    close(answer(torch.compile(model, backend="eager", fullgraph=True), inputs), expected)
