@@ -7,6 +7,7 @@ import torch
 
 import zoo
 from zoo.nn import use_path
+from zoo.ops import drop_tokens
 
 MU = [name for name in zoo.list_models() if "mu" in name.split("_")]
 TEXT = ("bert_mu", "gpt2_mu", "llama_mu")
@@ -214,7 +215,7 @@ def test_token_dropping_keeps_masks_positions_and_the_answers_shape(name):
     dropped = answer(model, inputs)
     assert dropped.shape == whole.shape and not torch.equal(dropped, whole)
     tokens = model.adapter(*inputs)
-    some = model.backbone.drop(tokens)
+    some = drop_tokens(tokens, model.backbone.config.drop_tokens, training=True)
     assert some.grid is None and some.prefix == tokens.prefix
     assert some.x.shape[1] == tokens.prefix + round((tokens.x.shape[1] - tokens.prefix) * 0.5)
     places = tokens.positions.expand(len(tokens.x), -1, -1)
@@ -233,3 +234,11 @@ def test_compiled_equals_eager_with_dynamic_sizes_and_no_break_in_blocks(name):
     torch._dynamo.reset()
     for b, wanted in zip((2, 3), expected, strict=True):
         close(answer(model, batch_of(name, b)), wanted, 1e-4)
+
+
+@pytest.mark.parametrize("name", ["swin_mu_patch4_window4_64", "llama_mu"])
+def test_a_whole_model_is_traced_as_one_graph(name):
+    model, inputs = model_of(name), batch_of(name)
+    expected = answer(model, inputs)
+    torch._dynamo.reset()
+    close(answer(torch.compile(model, backend="eager", fullgraph=True), inputs), expected)

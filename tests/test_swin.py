@@ -8,6 +8,7 @@ from torchvision.models.swin_transformer import SwinTransformerBlock as VisionBl
 from torchvision.models.video.swin_transformer import ShiftedWindowAttention3d
 
 from zoo.nn import AttentionConfig, Backbone, BlockConfig, Stage, Windows, WindowTable
+from zoo.ops import join, split
 from zoo.tokens import Tokens
 
 D, H = 32, 4
@@ -92,8 +93,22 @@ def test_masked_padding_is_attended_by_none(grid, shift):
     grouping = Windows(window, shift, "mask")
     x = torch.randn(1, grid[0] * grid[1] * grid[2], D)
     layout = grouping.layout(Tokens(x, grid=grid))
-    groups = grouping.split(x, layout, 0)
-    torch.testing.assert_close(grouping.join(groups, layout, 0), x)
+    groups = split(x, layout)
+    torch.testing.assert_close(join(groups, layout), x)
     if layout.real is not None and layout.allowed is not None:
         real = layout.real.view(layout.groups, -1)
         assert not layout.allowed[:, 0][:, :, :].masked_fill(real[:, None], False).any()
+
+
+@pytest.mark.parametrize("shift", [False, True])
+def test_padded_rows_in_windows_equal_alone(shift):
+    """A row's own padding, and that of windows which do not fill it, are both attended by none."""
+    torch.manual_seed(0)
+    body = Backbone(dim=D, depth=2, heads=H, grouping=Windows((5,), shift)).eval()
+    x = torch.randn(2, 12, D)
+    keep = torch.arange(12) < torch.tensor([12, 7])[:, None]
+    with torch.no_grad():
+        out = body(Tokens(x, keep)).x
+        junk = torch.where(keep[..., None], x, 9.0)
+        torch.testing.assert_close(body(Tokens(junk, keep)).x[keep], out[keep])
+        torch.testing.assert_close(body(Tokens(x)).x[0], out[0])

@@ -8,16 +8,11 @@ import torch.nn.functional as F
 from einops import rearrange
 from torch import Tensor, nn
 
-from zoo.errors import OptionError, one_of
-from zoo.nn.around import Around
+from zoo.errors import one_of, require
 from zoo.nn.grouping import Everything, Grouping
-from zoo.nn.linear import Linear, QkvWithoutKeyBias
-from zoo.nn.norm import make_norm
+from zoo.nn.layers import Linear, QkvWithoutKeyBias, make_norm
 from zoo.nn.position import Position
-from zoo.ops import PATHS, attend, attention_weights, rotate
-
-ALONE = Around()
-BIASES = ("qkv", "qv", "none")
+from zoo.ops import PATHS, Layout, Mask, attend, attention_weights, rotate
 
 
 @dataclass(frozen=True)
@@ -58,6 +53,34 @@ class AttentionConfig:
     """At most so many tokens ahead."""
 
 
+@dataclass(frozen=True)
+class Around:
+    """Made once per forward pass for all sublayers of the same setting. T and N as the tokens are
+    grouped."""
+
+    mask: Mask | None = None
+    """What may attend."""
+    layout: Layout | None = None
+    """How tokens are grouped; None = not at all."""
+    places: Tensor | None = None
+    """(..., N, A) positions."""
+    rope: Tensor | None = None
+    """(B or 1, 1, N, 2, R) cosines and sines that turn q and k."""
+    bias: Tensor | None = None
+    """Float, broadcastable to (B, H, T, S), added to the scores."""
+    source: Tensor | None = None
+    """(B, S, D') what cross-attention reads."""
+    keep: Tensor | None = None
+    """(B, T) bool: the tokens that are real, ungrouped."""
+    maps: list[Tensor] | None = None
+    """Receives each attention's weights (B, H, T, S), computed beside its answer."""
+    aux: list[Tensor] | None = None
+    """Receives scalars to be added to a loss."""
+
+
+ALONE = Around()
+
+
 class Attention(nn.Module):
     """(B, T, D) -> (B, T, D). Self-attention through one fused `qkv`, or over a source through `q`
     and `kv`."""
@@ -68,35 +91,28 @@ class Attention(nn.Module):
         super().__init__()
         c = config
         heads, groups = c.heads, c.kv_heads or c.heads
-        if heads < 1 or heads % groups or (c.width is None and dim % heads):
-            raise OptionError(
-                f"Attention takes heads that divide the width, and kv_heads that divide the heads; "
-                f"got width {dim} and {heads} heads, {groups} kv_heads",
-                "heads",
-            )
-        self.heads, self.groups, self.config = heads, groups, c
+        got = f"width {dim} and {heads} heads, {groups} kv_heads"
+        wants = "heads that divide the width, and kv_heads that divide the heads"
+        fits = heads > 0 and heads % groups == 0 and (c.width or dim % heads == 0)
+        require(fits, f"Attention takes {wants}; got {got}", "heads")
+        one_of("Attention", "bias", c.bias, ("qkv", "qv", "none"))
+        self.groups, self.config = groups, c
         self.path = "auto"  # how attend computes it, see `use_path`
         self.width = width = c.width or dim // heads
-        parts = (heads * width, groups * width, groups * width)
-        full = one_of("Attention", "bias", c.bias, BIASES) == "qkv"
-        if source is None:
-            qv = c.bias == "qv"
-            fused = QkvWithoutKeyBias(dim, parts) if qv else Linear(dim, sum(parts), bias=full)
-            self.qkv = fused
+        q, kv = heads * width, 2 * groups * width
+        if source is not None:
+            self.q, self.kv = Linear(dim, q, c.bias != "none"), Linear(source, kv, c.bias == "qkv")
+        elif c.bias == "qv":
+            self.qkv = QkvWithoutKeyBias(dim, q, kv)
         else:
-            self.q = Linear(dim, parts[0], bias=c.bias != "none")
-            self.kv = Linear(source, parts[1] + parts[2], bias=full)
+            self.qkv = Linear(dim, q + kv, c.bias == "qkv")
         self.q_norm, self.k_norm = (make_norm(c.qk_norm, width, eps) for _ in range(2))
         if isinstance(c.scale, str):
             one_of("Attention", "scale", c.scale, ("cosine",))
             self.log_scale = nn.Parameter(torch.full((heads,), math.log(10.0)))
         self.position = None if c.position is None else c.position.bias(heads)
-        idle = c.position is not None and type(c.position).rotation is Position.rotation
-        if idle and c.position is not None and self.position is None:
-            wants = "Attention takes a position that rotates or makes a bias"
-            raise OptionError(f"{wants}; {c.position.kind} does neither", "position")
-        self.inner_norm = make_norm(c.inner_norm, heads * width, eps)
-        self.out = Linear(heads * width, dim, bias=c.out_bias)
+        self.inner_norm = make_norm(c.inner_norm, q, eps)
+        self.out = Linear(q, dim, c.out_bias)
 
     def forward(self, x: Tensor, around: Around = ALONE) -> Tensor:
         """(B, T, D) -> (B, T, D)."""
@@ -121,14 +137,13 @@ class Attention(nn.Module):
 
     def project(self, x: Tensor, source: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """(B, T, D), (B, S, D') or None -> q (B, H, T, K), k and v (B, G, S, K)."""
-        h, g = self.heads, self.groups
         if source is None:
-            qkv = rearrange(self.qkv(x), "b t (h k) -> b h t k", h=h + 2 * g)
-            q, k, v = qkv.split((h, g, g), 1)
+            qkv = rearrange(self.qkv(x), "b t (h k) -> b h t k", k=self.width)
+            q, kv = qkv.tensor_split((-2 * self.groups,), 1)
         else:
-            q = rearrange(self.q(x), "b t (h k) -> b h t k", h=h)
-            k, v = rearrange(self.kv(source), "b s (h k) -> b h s k", h=2 * g).split((g, g), 1)
-        return q, k, v
+            q = rearrange(self.q(x), "b t (h k) -> b h t k", k=self.width)
+            kv = rearrange(self.kv(source), "b s (h k) -> b h s k", k=self.width)
+        return q, *kv.chunk(2, 1)
 
 
 def use_path(module: nn.Module, path: str) -> None:

@@ -2,24 +2,24 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from zoo.errors import OptionError
-from zoo.nn.around import Around
-from zoo.nn.attention import Attention, AttentionConfig
+from zoo.errors import OptionError, require
+from zoo.nn.attention import Around, Attention, AttentionConfig
 from zoo.nn.block import Block, BlockConfig
 from zoo.nn.config import match, paths, put
 from zoo.nn.init import initialise
+from zoo.nn.layers import make_norm
 from zoo.nn.merge import Merge, MergeConfig
 from zoo.nn.mlp import MlpConfig
-from zoo.nn.norm import make_norm
 from zoo.nn.part import Part
 from zoo.nn.position import Position
-from zoo.ops import Mask
+from zoo.ops import Mask, drop_tokens, split
 from zoo.tokens import Details, Tokens
 
 
@@ -80,21 +80,18 @@ class BackboneStage(nn.Module):
 
     def __init__(self, stage: Stage, dim: int, rates: list[float], source: int | None):
         super().__init__()
-        wrong = [i for i in stage.change if i not in range(stage.depth // stage.share)]
-        if stage.depth % stage.share or wrong:
-            got = f"share {stage.share} of {stage.depth}, changes of blocks {list(stage.change)}"
-            wants = "a share that divides its depth, and changes of its own blocks"
-            raise OptionError(f"Stage takes {wants}; got {got}", "share")
-        self.merge = None if stage.merge is None else Merge(dim, stage.block.dim, stage.merge)
-        own = range(stage.depth // stage.share)
-        blocks = (Block(stage.config_of(i), rates[i * stage.share], source) for i in own)
+        count = stage.depth // stage.share
+        wants = "a share that divides its depth, and changes of its own blocks"
+        got = f"share {stage.share} of {stage.depth}, changes of blocks {list(stage.change)}"
+        fits = stage.depth % stage.share == 0 and all(i in range(count) for i in stage.change)
+        require(fits, f"Stage takes {wants}; got {got}", "share")
+        self.share, block, place = stage.share, stage.block, stage.position
+        self.merge = None if stage.merge is None else Merge(dim, block.dim, stage.merge)
+        blocks = [Block(stage.config_of(i), rates[i * self.share], source) for i in range(count)]
         self.blocks = nn.ModuleList(blocks)  # type: ignore[assignment]
-        self.share = stage.share
-        heads = stage.block.attn.heads
-        self.position = None if stage.position is None else stage.position.bias(heads)
-        if stage.position is not None and self.position is None:
-            got = stage.position.kind
-            raise OptionError(f"Stage takes a position that makes a bias; got {got}", "position")
+        self.position = None if place is None else place.bias(block.attn.heads)
+        wants, fits = "Stage takes a position that makes a bias", place is None or self.position
+        require(fits, f"{wants}; got {place and place.kind}", "position")
 
 
 class Backbone(Part[BackboneConfig]):
@@ -112,19 +109,16 @@ class Backbone(Part[BackboneConfig]):
         if config is None and "stages" not in fields:
             config = one_stage(**fields)
         c = self.configure(config, fields)
-        if not c.stages or c.stages[0].merge is not None:
-            wants = "Backbone takes stages, the first without a merge"
-            raise OptionError(f"{wants}; got {len(c.stages)} stages", "stages")
-        depth = sum(stage.depth for stage in c.stages)
+        fits = c.stages and c.stages[0].merge is None
+        wants = "Backbone takes stages, the first without a merge"
+        require(fits, f"{wants}; got {len(c.stages)} stages", "stages")
+        depth, start = sum(stage.depth for stage in c.stages), 0
         rates = [c.drop_path * i / max(depth - 1, 1) for i in range(depth)]
-        dims = [c.stages[0].block.dim, *(stage.block.dim for stage in c.stages)]
-        starts = [sum(stage.depth for stage in c.stages[:i]) for i in range(len(c.stages))]
-        stages = (
-            BackboneStage(s, dims[i], rates[starts[i] : starts[i] + s.depth], c.source)
-            for i, s in enumerate(c.stages)
-        )
-        self.stages = nn.ModuleList(stages)  # type: ignore[assignment]
-        self.dim_in, self.dim = dims[0], dims[-1]
+        self.dim_in = self.dim = c.stages[0].block.dim
+        self.stages = nn.ModuleList()  # type: ignore[assignment]
+        for stage in c.stages:
+            self.stages.append(BackboneStage(stage, self.dim, rates[start:], c.source))
+            self.dim, start = stage.block.dim, start + stage.depth
         self.norm = make_norm(c.norm, self.dim, c.eps)
         initialise(self, c.init, depth)
 
@@ -144,15 +138,13 @@ class Backbone(Part[BackboneConfig]):
         """Tokens of (B, T, D) -> Tokens of (B, T', D'), after the last norm.
 
         `source` is what cross-attention reads; `bias` (..., H, T, T) is added to the scores of
-        every block;
-        `details` receives what `show` names: "states", "attention", "aux".
+        every block; `details` receives what `show` names: "states", "attention", "aux".
         """
-        tokens = self.drop(tokens)
-        shown = Details() if details is None else details
-        looking = Around(
-            maps=shown.attention if "attention" in show else None,
-            aux=shown.aux if "aux" in show else None,
-        )
+        c, shown = self.config, details or Details()
+        maps = shown.attention if "attention" in show else None
+        aux = shown.aux if "aux" in show else None
+        again = c.checkpoint and self.training and torch.is_grad_enabled()
+        tokens = drop_tokens(tokens, c.drop_tokens, self.training)
         if "states" in show:
             shown.states.append(tokens.x)
         for stage in self.stages:
@@ -161,90 +153,40 @@ class Backbone(Part[BackboneConfig]):
             if stage.position is not None:
                 own = stage.position(tokens.positions, tokens.positions)
                 shared = own if bias is None else own + bias
-            known: dict[Any, Around] = {}
-            base = replace(looking, bias=shared, keep=tokens.keep)
+            base = Around(bias=shared, keep=tokens.keep, maps=maps, aux=aux)
+            look = partial(surroundings, tokens=tokens, source=source, base=base)
+            known: dict[BlockConfig, dict[str, Around]] = {}  # once for all blocks of one make
             for block in (b for b in stage.blocks for _ in range(stage.share)):
-                around = {
-                    name: surroundings(getattr(block, name), tokens, source, base, known)
-                    for name in block.order
-                }
-                if self.config.checkpoint and self.training and torch.is_grad_enabled():
-                    x = checkpoint(block, tokens.x, around, use_reentrant=False)
-                else:
-                    x = block(tokens.x, around)
-                tokens = tokens.replace(x=x)
+                make = block.config
+                if make not in known:
+                    known[make] = {name: look(getattr(block, name)) for name in block.order}
+                run = partial(checkpoint, block, use_reentrant=False) if again else block
+                tokens = tokens.replace(x=run(tokens.x, known[make]))
                 if "states" in show:
-                    shown.states.append(x)
+                    shown.states.append(tokens.x)
         return tokens.replace(x=self.norm(tokens.x))
 
-    def drop(self, tokens: Tokens) -> Tokens:
-        """Tokens of (B, T, D) -> in training, a random share of them, each with its position and
-        mask."""
-        rate, prefix = self.config.drop_tokens, tokens.prefix
-        if rate == 0.0 or not self.training:
-            return tokens
-        batch, count = tokens.x.shape[0], tokens.x.shape[1] - prefix
-        left = max(1, round(count * (1 - rate)))
-        chance = torch.rand(batch, count, device=tokens.x.device)
-        if tokens.keep is not None:  # padding goes first
-            chance = chance.masked_fill(~tokens.keep[:, prefix:], 2.0)
-        places = torch.arange(count, device=chance.device)
-        if tokens.pick is not None:  # what a head will read stays
-            chance = chance.masked_fill(places == tokens.pick[:, None] - prefix, -1.0)
-        if not prefix and tokens.grid is None:  # a text's class token is its first
-            first = 0 if tokens.keep is None else tokens.keep.int().argmax(1)[:, None]
-            chance = chance.masked_fill(places == first, -1.0)
-        kept = chance.argsort(1)[:, :left].sort(1).values + prefix
-        front = torch.arange(prefix, device=kept.device).expand(batch, -1)
-        kept = torch.cat((front, kept), 1)
-        picked = None
-        if tokens.pick is not None:
-            picked = (kept == tokens.pick[:, None]).int().argmax(1)
 
-        def pick(x: Tensor | None) -> Tensor | None:
-            if x is None:
-                return None
-            x = x.expand(batch, *x.shape[1:])
-            rows = kept.view(batch, -1, *(1,) * (x.ndim - 2)).expand(-1, -1, *x.shape[2:])
-            return x.gather(1, rows)
-
-        fields = {
-            name: pick(getattr(tokens, name)) for name in ("x", "keep", "positions", "sample")
-        }
-        return tokens.replace(**fields, grid=None, pick=picked)
-
-
-def surroundings(
-    part: nn.Module, tokens: Tokens, source: Tokens | None, base: Around, known: dict[Any, Around]
-) -> Around:
-    """Tokens of (B, T, D) -> what a sublayer has to know of them; once for those of one setting."""
+def surroundings(part: nn.Module, tokens: Tokens, source: Tokens | None, base: Around) -> Around:
+    """Tokens of (B, T, D) -> what a sublayer has to know of them."""
     if not isinstance(part, Attention):
         return base
-    c = part.config
     if hasattr(part, "kv"):
         if source is None:
             raise OptionError("Backbone with cross-attention takes a source; got none", "source")
         return Around(Mask(keep=source.keep), source=source.x, maps=base.maps)
-    key = (c.grouping, c.position, c.causal, c.left, c.right, part.width)
-    if key in known:
-        return known[key]
-    x, prefix, positions, keep = tokens.x, tokens.prefix, tokens.positions, tokens.keep
-    layout, places, allowed = c.grouping.layout(tokens), tokens.positions, None
+    c, keep, places, positions = part.config, tokens.keep, tokens.positions, tokens.positions
+    layout, allowed, rope = c.grouping.layout(tokens), None, None
     if layout is not None:
-        allowed = layout.allowed
         axes = 3 if positions is None else positions.shape[-1]
-        places = layout.coordinates[:, -axes:]
-        if positions is not None:
-            rows = c.grouping.split(positions, layout, prefix)
-            positions = rows.repeat(len(x) // len(positions), 1, 1)
-        keep = None if keep is None else c.grouping.split(keep[..., None], layout, prefix)[..., 0]
+        places, allowed = layout.coordinates[:, -axes:], layout.allowed
+        keep = None if keep is None else split(keep[..., None], layout)[..., 0]
+    if positions is not None and c.position is not None and c.position.rotates:
+        if layout is not None:
+            positions = split(positions.expand(len(tokens.x), -1, -1), layout)
+        rope = c.position.rotation(positions[:, None], part.width)  # one for all heads
     mask = Mask(keep, c.causal, c.left, c.right, tokens.sample, allowed)
-    rope = None
-    if c.position is not None and positions is not None:
-        rope = c.position.rotation(positions, part.width)
-        rope = None if rope is None else rope[:, None]  # the same for all heads
-    known[key] = replace(base, mask=mask, layout=layout, prefix=prefix, places=places, rope=rope)
-    return known[key]
+    return replace(base, mask=mask, layout=layout, places=places, rope=rope)
 
 
 # Plain names that mean more than one option of a backbone, or one of several.
@@ -261,15 +203,11 @@ def one_stage(*, bias: bool = True, **options: Any) -> BackboneConfig:
     attn = AttentionConfig(heads, bias="qkv" if bias else "none", out_bias=bias)
     config = BackboneConfig((Stage(depth, BlockConfig(dim, attn, MlpConfig(bias=bias))),))
     for name, value in options.items():
-        every = option_paths(config)
-        for path in SHORT.get(name) or match(name, every, "Backbone", sizes):
+        for path in SHORT.get(name) or match(name, option_paths(config), "Backbone", sizes):
             config = set_option(config, path, value)
     missing = [name for name, size in sizes.items() if size is None]
-    if missing:
-        raise OptionError(
-            f"Backbone needs the options dim, depth, heads; {', '.join(missing)} are not given",
-            missing[0],
-        )
+    wants = "Backbone needs the options dim, depth, heads"
+    require(not missing, f"{wants}; {', '.join(missing)} are not given", "".join(missing[:1]))
     return config
 
 

@@ -8,13 +8,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from zoo.errors import one_of
-from zoo.nn.around import Around
-from zoo.nn.attention import Attention, AttentionConfig
+from zoo.nn.attention import ALONE, Around, Attention, AttentionConfig
+from zoo.nn.layers import make_norm
 from zoo.nn.mlp import Experts, Mlp, MlpConfig
-from zoo.nn.norm import make_norm
-from zoo.ops import drop_path
-
-PLACES = ("pre", "post", "res_post", "sandwich")
+from zoo.ops import drop_path, join, split
 
 
 @dataclass(frozen=True)
@@ -52,17 +49,15 @@ class Block(nn.Module):
     def __init__(self, config: BlockConfig, drop_path: float = 0.0, source: int | None = None):
         super().__init__()
         c = config
-        one_of("Block", "place", c.place, PLACES)
+        one_of("Block", "place", c.place, ("pre", "post", "res_post", "sandwich"))
         self.config, self.drop_path = c, drop_path
-        attentions = {"time": c.time, "attn": c.attn, "cross": c.cross}
-        parts: dict[str, nn.Module] = {
-            name: Attention(c.dim, a, c.eps, (source or c.dim) if name == "cross" else None)
-            for name, a in attentions.items()
-            if a is not None
-        }
-        parts["mlp"] = Experts(c.dim, c.mlp) if c.mlp.experts else Mlp(c.dim, c.mlp, c.eps)
-        self.order = tuple(parts)
-        for name, part in parts.items():
+        self.order = tuple(n for n in ("time", "attn", "cross", "mlp") if getattr(c, n) is not None)
+        for name in self.order:
+            if name == "mlp":
+                part = Experts(c.dim, c.mlp) if c.mlp.experts else Mlp(c.dim, c.mlp, c.eps)
+            else:
+                wide = source or c.dim
+                part = Attention(c.dim, getattr(c, name), c.eps, wide if name == "cross" else None)
             self.add_module(name, part)
             self.add_module(f"{name}_norm", make_norm(c.norm, c.dim, c.eps))
             if c.place == "sandwich":
@@ -73,27 +68,25 @@ class Block(nn.Module):
     def forward(self, x: Tensor, around: Mapping[str, Around] | None = None) -> Tensor:
         """(B, T, D) -> (B, T, D); `around` for each sublayer by its name."""
         for name in self.order:
-            a = (around or {}).get(name, Around())
-            norm = getattr(self, f"{name}_norm")
-            match self.config.place:
-                case "pre":
-                    x = x + self.branch(name, self.mix(name, norm(x), a))
-                case "post":
-                    x = norm(x + self.branch(name, self.mix(name, x, a)))
-                case "res_post":
-                    x = x + self.branch(name, norm(self.mix(name, x, a)))
-                case "sandwich":
-                    out = getattr(self, f"{name}_norm_out")
-                    x = x + self.branch(name, out(self.mix(name, norm(x), a)))
+            norm, place = getattr(self, f"{name}_norm"), self.config.place
+            a = (around or {}).get(name, ALONE)
+            if place == "pre":
+                x = x + self.branch(name, self.mix(name, norm(x), a))
+            elif place == "post":
+                x = norm(x + self.branch(name, self.mix(name, x, a)))
+            elif place == "res_post":
+                x = x + self.branch(name, norm(self.mix(name, x, a)))
+            else:
+                out = getattr(self, f"{name}_norm_out")
+                x = x + self.branch(name, out(self.mix(name, norm(x), a)))
         return x
 
     def mix(self, name: str, x: Tensor, around: Around) -> Tensor:
         """(B, T, D) -> (B, T, D): the sublayer, tokens grouped before it and put back after."""
-        part, layout, prefix = getattr(self, name), around.layout, around.prefix
+        part, layout = getattr(self, name), around.layout
         if layout is None:
             return part(x, around)
-        grouping = part.config.grouping
-        return grouping.join(part(grouping.split(x, layout, prefix), around), layout, prefix)
+        return join(part(split(x, layout), around), layout)
 
     def branch(self, name: str, x: Tensor) -> Tensor:
         """(B, T, D) -> (B, T, D): what a residual branch goes through before it is added."""

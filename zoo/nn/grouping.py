@@ -6,34 +6,24 @@ attention over `Axes`.
 
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
-
 from zoo.errors import ShapeError, one_of
 from zoo.nn.config import Choice
-from zoo.ops import Layout, axis_layout, join, split, window_layout
+from zoo.ops import Layout, axis_layout, window_layout
 from zoo.tokens import Tokens
 
 PADS = ("mask", "attend", "attend_after")
+AXES = {"time": 0, "rows": 1, "columns": 2, "space": 2}  # the axis of lines; space: flattened
 
 
 @dataclass(frozen=True)
 class Grouping(Choice):
-    """Base: `layout(tokens)` once per size, then `split` before and `join` behind each
+    """Base: `layout(tokens)` once per size, then `ops.split` before and `ops.join` behind each
     attention."""
 
     def layout(self, tokens: Tokens) -> Layout | None:
         """Tokens of (B, P + T, D) -> the index tables of their grid, or None where they stay as
         they are."""
         return None
-
-    def split(self, x: Tensor, layout: Layout, prefix: int) -> Tensor:
-        """(B, P + T, D) -> (B*n, N, D)."""
-        return split(x, layout)
-
-    def join(self, x: Tensor, layout: Layout, prefix: int) -> Tensor:
-        """(B*n, N, D) -> (B, P + T, D)."""
-        return join(x, layout)
 
 
 @dataclass(frozen=True)
@@ -92,28 +82,10 @@ class Axes(Grouping, kind="axes"):
 
     def layout(self, tokens: Tokens) -> Layout:
         """Tokens of (B, P + T, D) -> the index tables. ShapeError without a grid."""
-        axis = one_of("Axes", "axis", self.axis, ("time", "rows", "columns", "space"))
-        one_of("Axes", "prefix", self.prefix, ("repeat", "skip"))
+        shared = one_of("Axes", "prefix", self.prefix, ("repeat", "skip")) == "repeat"
+        axis = AXES[one_of("Axes", "axis", self.axis, AXES)]
         if tokens.grid is None:
             raise ShapeError("Axes takes tokens of a grid; got none: its tokens were dropped")
         t, h, w = tokens.grid
-        if axis == "space":
-            return axis_layout((t, 1, h * w), 2, tokens.x.device)
-        return axis_layout((t, h, w), ("time", "rows", "columns").index(axis), tokens.x.device)
-
-    def split(self, x: Tensor, layout: Layout, prefix: int) -> Tensor:
-        """(B, P + T, D) -> (B*n, P + N, D), or (B*n, N, D) where the prefix is skipped."""
-        groups = split(x[:, prefix:], layout)
-        if not prefix or self.prefix == "skip":
-            return groups
-        return torch.cat((x[:, :prefix].repeat_interleave(layout.groups, 0), groups), 1)
-
-    def join(self, x: Tensor, layout: Layout, prefix: int) -> Tensor:
-        """(B*n, P + N, D) -> (B, P + T, D)."""
-        if not prefix:
-            return join(x, layout)
-        if self.prefix == "skip":
-            body = join(x, layout)
-            return torch.cat((body.new_zeros(len(body), prefix, body.shape[-1]), body), 1)
-        front = x[:, :prefix].unflatten(0, (-1, layout.groups)).mean(1)
-        return torch.cat((front, join(x[:, prefix:], layout)), 1)
+        grid = (t, 1, h * w) if self.axis == "space" else (t, h, w)
+        return axis_layout(grid, axis, tokens.x.device, tokens.prefix, shared)

@@ -12,10 +12,9 @@ from zoo.errors import one_of
 from zoo.nn.attention import Attention
 from zoo.nn.mlp import Experts
 
-Fill = Callable[[Tensor], Tensor]
 # BERT's and ViT's: cut at two deviations.
-normal: Fill = partial(nn.init.trunc_normal_, std=0.02, a=-0.04, b=0.04)
-INITS: dict[str, Fill] = {
+normal = partial(nn.init.trunc_normal_, std=0.02, a=-0.04, b=0.04)
+INITS: dict[str, Callable[[Tensor], Tensor]] = {
     "normal": normal,
     # Glorot & Bengio 2010. A fused qkv counts as the matrices that it holds.
     "xavier": nn.init.xavier_uniform_,
@@ -25,6 +24,8 @@ INITS: dict[str, Fill] = {
     # additions.
     "depth_scaled": normal,
 }
+# What enters the residual stream; an expert's `down` is a parameter itself.
+LAST = ("attn.out.weight", "cross.out.weight", "time.out.weight", "mlp.down.weight", "mlp.down")
 
 
 def initialise(module: nn.Module, name: str, depth: int = 1) -> None:
@@ -44,18 +45,15 @@ def initialise(module: nn.Module, name: str, depth: int = 1) -> None:
         elif isinstance(layer, Experts):
             for matrix in (*layer.up.data, *layer.down.data):
                 fill(matrix)
-    for key, layer in module.named_modules():
-        if isinstance(layer, Attention):
+    for layer in module.modules():
+        if isinstance(layer, Attention) and name in ("xavier", "orthogonal"):
             fused = layer.qkv if hasattr(layer, "qkv") else layer.kv
-            per = layer.width if name == "orthogonal" else layer.width * layer.groups
-            for piece in fused.weight.data.split(per) if name in ("xavier", "orthogonal") else ():
+            rows = layer.width if name == "orthogonal" else layer.width * layer.groups
+            for piece in fused.weight.data.split(rows):
                 fill(piece)
-        if name == "depth_scaled" and key.endswith(
-            (".attn.out", ".cross.out", ".time.out", ".mlp.down")
-        ):
-            layer.get_parameter("weight").data.div_(math.sqrt(2 * depth))
-        elif name == "depth_scaled" and isinstance(layer, Experts):
-            layer.down.data.div_(math.sqrt(2 * depth))
+    for key, parameter in module.named_parameters():
+        if name == "depth_scaled" and key.endswith(LAST):
+            parameter.data.div_(math.sqrt(2 * depth))
 
 
 def owned(shape: tuple[int, ...], std: float = 0.02) -> nn.Parameter:

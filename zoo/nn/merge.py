@@ -7,7 +7,7 @@ from einops import rearrange
 from torch import nn
 
 from zoo.errors import ShapeError, one_of
-from zoo.nn.norm import make_norm
+from zoo.nn.layers import make_norm
 from zoo.ops import grid_places
 from zoo.tokens import Tokens
 
@@ -38,9 +38,8 @@ class Merge(nn.Module):
     def forward(self, tokens: Tokens) -> Tokens:
         """Tokens of (B, t*h*w, D) -> Tokens of (B, t*h'*w', D')."""
         if tokens.grid is None or tokens.prefix or tokens.keep is not None:
-            raise ShapeError(
-                "Merge takes a full grid of tokens and no prefix; got another sequence"
-            )
+            takes = "Merge takes a full grid of tokens and no prefix"
+            raise ShapeError(f"{takes}; got another sequence")
         t, h, w = tokens.grid
         x = rearrange(tokens.x, "b (t h w) d -> b t h w d", t=t, h=h)
         if h % 2 or w % 2:

@@ -9,10 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from zoo.errors import OptionError, one_of
-from zoo.nn.around import Around
-from zoo.nn.linear import Linear
-from zoo.nn.norm import make_norm
+from zoo.errors import one_of, require
+from zoo.nn.attention import ALONE, Around
+from zoo.nn.layers import Linear, make_norm
 from zoo.ops import grouped_linear
 
 
@@ -57,11 +56,9 @@ def activate(x: Tensor, config: MlpConfig, training: bool) -> Tensor:
     """(..., hidden), or twice as wide if gated -> (..., hidden)."""
     act = ACTIVATIONS[config.activation]
     if config.gated:
-        gate, x = x.chunk(2, -1)
-        x = act(gate) * x
-    else:
-        x = act(x)
-    return F.dropout(x, config.dropout, training)
+        gate, value = x.chunk(2, -1)
+        return F.dropout(act(gate) * value, config.dropout, training)
+    return F.dropout(act(x), config.dropout, training)
 
 
 class Mlp(nn.Module):
@@ -69,15 +66,14 @@ class Mlp(nn.Module):
 
     def __init__(self, dim: int, config: MlpConfig, eps: float = 1e-6):
         super().__init__()
-        c = config
-        hidden = c.hidden or 4 * dim
+        self.config = c = config
         one_of("Mlp", "activation", c.activation, ACTIVATIONS)
-        self.config = c
-        self.up = Linear(dim, hidden * (1 + c.gated), bias=c.bias)
+        hidden = c.hidden or 4 * dim
+        self.up = Linear(dim, hidden * (1 + c.gated), c.bias)
         self.norm = make_norm(c.inner_norm, hidden, eps)
-        self.down = Linear(hidden, dim, bias=c.bias)
+        self.down = Linear(hidden, dim, c.bias)
 
-    def forward(self, x: Tensor, around: Around | None = None) -> Tensor:
+    def forward(self, x: Tensor, around: Around = ALONE) -> Tensor:
         """(B, T, D) -> (B, T, D); what is around a token does not matter here."""
         return self.down(self.norm(activate(self.up(x), self.config, self.training)))
 
@@ -92,23 +88,19 @@ class Experts(nn.Module):
 
     def __init__(self, dim: int, config: MlpConfig):
         super().__init__()
-        c = config
-        if not 1 <= c.top <= c.experts or c.bias or c.inner_norm != "none":
-            raise OptionError(
-                f"Experts takes 1 <= top <= experts, no bias and no inner_norm; got top {c.top} of "
-                f"{c.experts}, bias {c.bias}, inner_norm {c.inner_norm!r}",
-                "experts",
-            )
-        hidden = c.hidden or 4 * dim
+        self.config = c = config
         one_of("Experts", "activation", c.activation, ACTIVATIONS)
-        self.config = c
+        wants = "Experts takes 1 <= top <= experts, no bias and no inner_norm"
+        got = f"top {c.top} of {c.experts}, bias {c.bias}, inner_norm {c.inner_norm!r}"
+        fits = 1 <= c.top <= c.experts and not c.bias and c.inner_norm == "none"
+        require(fits, f"{wants}; got {got}", "experts")
+        hidden = c.hidden or 4 * dim
         self.router = nn.Linear(dim, c.experts, bias=False)
         self.up = nn.Parameter(torch.empty(c.experts, hidden * (1 + c.gated), dim))
         self.down = nn.Parameter(torch.empty(c.experts, dim, hidden))
 
-    def forward(self, x: Tensor, around: Around | None = None) -> Tensor:
+    def forward(self, x: Tensor, around: Around = ALONE) -> Tensor:
         """(B, T, D) -> (B, T, D); padding counts for nothing in the loss."""
-        keep, aux = (None, None) if around is None else (around.keep, around.aux)
         tokens, top, experts = x.flatten(0, 1), self.config.top, self.config.experts
         weights = self.router(tokens).float().softmax(-1)  # (M, E)
         best, chosen = weights.topk(top, -1)  # (M, top)
@@ -121,8 +113,9 @@ class Experts(nn.Module):
         hidden = activate(hidden, self.config, self.training)
         out = grouped_linear(hidden, self.down.to(x.dtype), ends)
         out = out * best.flatten()[order, None].to(x.dtype)
-        if aux is not None:
+        if around.aux is not None:
+            keep = around.keep
             real = weights.new_ones(len(tokens), 1) if keep is None else keep.view(-1, 1).float()
             share = (F.one_hot(chosen, experts).sum(1) * real).sum(0) / (top * real.sum())
-            aux.append(experts * (share * (weights * real).sum(0) / real.sum()).sum())
+            around.aux.append(experts * (share * (weights * real).sum(0) / real.sum()).sum())
         return torch.zeros_like(tokens).index_add(0, token, out).view_as(x)

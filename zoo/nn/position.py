@@ -12,22 +12,30 @@ import torch
 from einops import rearrange
 from torch import Tensor, nn
 
-from zoo.errors import OptionError
+from zoo.errors import OptionError, require
 from zoo.nn.config import Choice
 from zoo.ops import alibi_slopes, bucket, grid_positions, relative_index, rope_table
 
 
 @dataclass(frozen=True)
 class Position(Choice):
-    """Base of the kinds. Both methods answer None where the kind does not do that."""
+    """Base of the kinds. A kind overrides one of the two methods."""
 
     def rotation(self, positions: Tensor, width: int) -> Tensor | None:
-        """(..., T, A) int64, head width K -> (..., T, 2, R): cosines and sines for `ops.rotate`."""
+        """(..., T, A) int64, head width K -> (..., T, 2, R): cosines and sines for `ops.rotate`, or
+        None where the kind turns nothing."""
         return None
+
+    @property
+    def rotates(self) -> bool:
+        """Whether the kind turns q and k."""
+        return type(self).rotation is not Position.rotation
 
     def bias(self, heads: int) -> nn.Module | None:
         """-> a module (..., T, A), (..., S, A) positions -> (..., H, T, S) float, added to the
-        scores."""
+        scores, or None where the kind rotates."""
+        takes = "Attention takes a position that rotates or makes a bias"
+        require(self.rotates, f"{takes}; {self.kind} does neither", "position")
         return None
 
 
@@ -45,15 +53,9 @@ class Rope(Position, kind="rope"):
         axes = positions.shape[-1]
         widths = self.widths or (width // axes,) * axes
         if len(widths) != axes or sum(widths) > width or any(w % 2 for w in widths):
-            raise OptionError(
-                f"Rope takes one even width per axis, {width} channels together at most; got "
-                f"widths {widths} for {axes} axes",
-                "widths",
-            )
-        bases = self.base if isinstance(self.base, tuple) else (self.base,) * axes
-        parts = zip(widths, bases, strict=True)
-        tables = [rope_table(positions[..., i, None], (w,), b) for i, (w, b) in enumerate(parts)]
-        return torch.cat(tables, -1)
+            wants = f"Rope takes one even width per axis, {width} channels together at most"
+            raise OptionError(f"{wants}; got widths {widths} for {axes} axes", "widths")
+        return rope_table(positions, widths, self.base)
 
 
 @dataclass(frozen=True)
@@ -78,8 +80,12 @@ class Buckets(Position, kind="buckets"):
     """Whether keys ahead have buckets of their own."""
 
     def bias(self, heads: int) -> nn.Module:
-        """-> BucketBias."""
-        return BucketBias(heads, self.buckets, self.furthest, self.both)
+        """-> TableBias of a row per bucket."""
+        return TableBias(heads, self.buckets, self)
+
+    def rows(self, q: Tensor, k: Tensor) -> Tensor:
+        """(..., T, 1), (..., S, 1) -> (..., T, S) int64: the bucket of each distance."""
+        return bucket(ahead(q, k), self.buckets, self.furthest, self.both)
 
 
 @dataclass(frozen=True)
@@ -91,8 +97,12 @@ class WindowTable(Position, kind="table"):
     """The window's sides; offsets beyond them have no row."""
 
     def bias(self, heads: int) -> nn.Module:
-        """-> TableBias."""
-        return TableBias(heads, self.window)
+        """-> TableBias of a row per offset."""
+        return TableBias(heads, math.prod(2 * w - 1 for w in self.window), self)
+
+    def rows(self, q: Tensor, k: Tensor) -> Tensor:
+        """(N, A), (N, A) -> (1, N, N) int64: the number of each offset."""
+        return offsets(self, q, k)
 
 
 @dataclass(frozen=True)
@@ -109,7 +119,7 @@ class Continuous(Position, kind="continuous"):
 
     def bias(self, heads: int) -> nn.Module:
         """-> ContinuousBias."""
-        return ContinuousBias(heads, self.window, self.trained or self.window, self.hidden)
+        return ContinuousBias(heads, self)
 
 
 class AlibiBias(nn.Module):
@@ -121,25 +131,51 @@ class AlibiBias(nn.Module):
 
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
         """(..., T, 1), (..., S, 1) -> (..., H, T, S) fp32."""
-        distance = ahead(q, k).abs()
-        slopes = torch.tensor(self.slopes, device=q.device)
-        return -slopes[:, None, None] * distance[..., None, :, :]
+        slopes = torch.tensor(self.slopes, device=q.device)[:, None, None]
+        return -slopes * ahead(q, k).abs()[..., None, :, :]
 
 
-class BucketBias(nn.Module):
-    """(..., T, 1), (..., S, 1) positions -> (..., H, T, S): a row of the table per bucketed
-    distance."""
+class TableBias(nn.Module):
+    """The row of a learned table that the kind names for each pair."""
 
-    def __init__(self, heads: int, buckets: int, furthest: int, both: bool):
+    def __init__(self, heads: int, rows: int, kind: Buckets | WindowTable):
         super().__init__()
-        self.buckets, self.furthest, self.both = buckets, furthest, both
-        self.table = nn.Parameter(torch.empty(buckets, heads))
-        nn.init.trunc_normal_(self.table, std=0.02)
+        self.kind = kind
+        self.table = nn.Parameter(nn.init.trunc_normal_(torch.empty(rows, heads), std=0.02))
 
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
-        """(..., T, 1), (..., S, 1) -> (..., H, T, S)."""
-        rows = bucket(ahead(q, k), self.buckets, self.furthest, self.both)
-        return rearrange(self.table[rows], "... t s h -> ... h t s")
+        """(..., T, A), (..., S, A) -> (..., H, T, S)."""
+        return look_up(self.table, self.kind.rows(q, k))
+
+
+class ContinuousBias(nn.Module):
+    """16 sigmoid(MLP(log-spaced offset))."""
+
+    def __init__(self, heads: int, kind: Continuous):
+        super().__init__()
+        self.kind = kind
+        self.up = nn.Linear(len(kind.window), kind.hidden)
+        self.down = nn.Linear(kind.hidden, heads, bias=False)
+
+    def forward(self, q: Tensor, k: Tensor) -> Tensor:
+        """(N, A), (N, A) -> (1, H, N, N)."""
+        window, trained = self.kind.window, self.kind.trained or self.kind.window
+        # An fp32 island: bf16 has too few digits for the coordinates.
+        with torch.autocast(q.device.type, enabled=False):
+            middle = torch.tensor([w - 1 for w in window], device=q.device)
+            scale = torch.tensor([max(w - 1, 1) for w in trained], device=q.device)
+            offset = grid_positions(tuple([2 * w - 1 for w in window]), q.device) - middle
+            spaced = 8.0 * offset / scale
+            spaced = spaced.sign() * (spaced.abs() + 1).log2() / math.log2(8)
+            up = nn.functional.linear(spaced, self.up.weight.float(), self.up.bias.float())
+            table = nn.functional.linear(up.relu(), self.down.weight.float())
+        return look_up(16 * table.sigmoid(), offsets(self.kind, q, k))
+
+
+def look_up(table: Tensor, rows: Tensor) -> Tensor:
+    """(R, H), (..., T, S) int64 -> (..., H, T, S): a row for each pair."""
+    found = table.index_select(0, rows.flatten()).unflatten(0, rows.shape)
+    return rearrange(found, "... t s h -> ... h t s")
 
 
 def ahead(q: Tensor, k: Tensor) -> Tensor:
@@ -150,50 +186,12 @@ def ahead(q: Tensor, k: Tensor) -> Tensor:
     return k[..., None, :, 0] - q[..., :, None, 0]
 
 
-class TableBias(nn.Module):
-    """A row of the table per offset between two places of a window -> (1, H, N, N)."""
-
-    def __init__(self, heads: int, window: tuple[int, ...]):
-        super().__init__()
-        self.window = window
-        self.table = nn.Parameter(torch.empty(math.prod(2 * w - 1 for w in window), heads))
-        nn.init.trunc_normal_(self.table, std=0.02)
-
-    def forward(self, q: Tensor, k: Tensor) -> Tensor:
-        """(N, A), (N, A) -> (1, H, N, N); only for the window's own places in order."""
-        places = math.prod(self.window)
-        if q.shape[-2] != places or k.shape[-2] != places:
-            raise OptionError(
-                f"The position kind table takes windows of {'x'.join(map(str, self.window))}, "
-                f"{places} places; got {q.shape[-2]} queries and {k.shape[-2]} keys",
-                "position",
-            )
-        rows = relative_index(self.window, self.table.device).flatten()
-        table = self.table.index_select(0, rows)
-        return rearrange(table, "(t s) h -> 1 h t s", t=places)
-
-
-class ContinuousBias(nn.Module):
-    """16 sigmoid(MLP(log-spaced offset)) -> (1, H, N, N)."""
-
-    def __init__(self, heads: int, window: tuple[int, ...], trained: tuple[int, ...], hidden: int):
-        super().__init__()
-        self.window, self.trained = window, trained
-        self.up = nn.Linear(len(window), hidden)
-        self.down = nn.Linear(hidden, heads, bias=False)
-
-    def forward(self, q: Tensor, k: Tensor) -> Tensor:
-        """(N, A), (N, A) -> (1, H, N, N); only for the window's own places in order."""
-        device = self.up.weight.device
-        # An fp32 island: bf16 has too few digits for the coordinates.
-        with torch.autocast(device.type, enabled=False):
-            sides = torch.tensor([2 * w - 1 for w in self.window])
-            offsets = grid_positions(tuple(sides.tolist()), device) - (sides // 2).to(device)
-            scale = torch.tensor([max(w - 1, 1) for w in self.trained], device=device)
-            spaced = 8.0 * offsets / scale
-            spaced = spaced.sign() * (spaced.abs() + 1).log2() / math.log2(8)
-            up = nn.functional.linear(spaced, self.up.weight.float(), self.up.bias.float())
-            table = nn.functional.linear(up.relu(), self.down.weight.float())
-        table = 16 * table.sigmoid()
-        rows = relative_index(self.window, device)
-        return rearrange(table[rows], "t s h -> 1 h t s")
+def offsets(kind: WindowTable | Continuous, q: Tensor, k: Tensor) -> Tensor:
+    """(N, A), (N, A) -> (1, N, N) int64: the number of each offset; only for a window's own places
+    in order."""
+    places = math.prod(kind.window)
+    if q.shape[-2] != places or k.shape[-2] != places:
+        wants = f"windows of {'x'.join(map(str, kind.window))}, {places} places"
+        got = f"{q.shape[-2]} queries and {k.shape[-2]} keys"
+        raise OptionError(f"The position kind {kind.kind} takes {wants}; got {got}", "position")
+    return relative_index(kind.window, q.device)[None]

@@ -34,26 +34,18 @@ def attend(
     flex_attention, "auto" the one that was measured to win. (Vaswani et al. 2017, arXiv:1706.03762)
     """
     one_of("attend", "path", path, PATHS)
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     if path == "flex" and not dropout:  # it has none
-        return _flex(q, k, v, mask, bias, scale, softcap)
-    if path == "auto" and explicit_wins(q, k):
-        path = "explicit"
-    if path == "explicit" or softcap is not None:
+        return _flex(q * scale, k, v, mask, bias, softcap)
+    if path == "explicit" or softcap is not None or (path == "auto" and explicit_wins(q, k)):
         weights = attention_weights(q, k, mask, bias, scale=scale, softcap=softcap)
         return F.dropout(weights, dropout) @ _per_query_head(v, q.shape[1])
+    simple = bias is None and mask is not None and mask.only_causal
+    causal = simple if q.shape[2] == k.shape[2] else False  # a compiler's size gives no bool itself
+    drawn = None if causal else _drawn(mask, q, k, bias)
     grouped = q.shape[1] != k.shape[1]
-    if bias is None and mask is not None and mask.only_causal and q.shape[2] == k.shape[2]:
-        return F.scaled_dot_product_attention(
-            q, k, v, None, dropout, is_causal=True, scale=scale, enable_gqa=grouped
-        )
-    allowed = None if mask is None else mask.dense(q.shape[2], k.shape[2], q.device)
-    if bias is not None:
-        bias = bias.to(q.dtype)
-        allowed = bias if allowed is None else torch.where(allowed, bias, -math.inf)
-    if allowed is not None:
-        allowed = repeat_to(allowed, q)
     return F.scaled_dot_product_attention(
-        q, k, v, allowed, dropout, scale=scale, enable_gqa=grouped
+        q, k, v, drawn, dropout, causal, scale=scale, enable_gqa=grouped
     )
 
 
@@ -78,14 +70,10 @@ def attention_weights(
     """(B, H, T, K), (B, G, S, K) -> (B, H, T, S): the softmax itself, rows that sum to 1 or are
     0."""
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
-    scores = (q * scale) @ _per_query_head(k, q.shape[1]).transpose(-1, -2)
-    if softcap is not None:
-        scores = softcap * torch.tanh(scores / softcap)
+    scores = _bent((q * scale) @ _per_query_head(k, q.shape[1]).transpose(-1, -2), softcap)
     if bias is not None:
         scores = scores + bias
-    allowed = None if mask is None else mask.dense(q.shape[2], k.shape[2], q.device)
-    if allowed is not None:
-        allowed = repeat_to(allowed, q)
+    allowed = _drawn(mask, q, k)
     if allowed is None:
         return scores.softmax(-1).to(q.dtype)
     # The least finite number, not -inf: a row without a key stays finite here and is zeroed after.
@@ -93,39 +81,48 @@ def attention_weights(
     return (scores.softmax(-1) * allowed).to(q.dtype)
 
 
+def _drawn(mask: Mask | None, q: Tensor, k: Tensor, bias: Tensor | None = None) -> Tensor | None:
+    """(B, H, T, K), (B, G, S, K) -> the mask, broadcastable to (B, H, T, S), or None; with a bias,
+    that one, and -inf where the mask forbids.
+
+    A mask of groups meets the bias before it is repeated for each sample: measured faster.
+    """
+    drawn = None if mask is None else mask.dense(q.shape[2], k.shape[2], q.device)
+    if bias is not None:
+        bias = bias.to(q.dtype)
+        drawn = bias if drawn is None else torch.where(drawn, bias, -math.inf)
+    return None if drawn is None else repeat_to(drawn, q)
+
+
 def _per_query_head(x: Tensor, heads: int) -> Tensor:
     """(B, G, S, K) -> (B, H, S, K): each key head repeated for its query heads."""
     return x if x.shape[1] == heads else x.repeat_interleave(heads // x.shape[1], 1)
 
 
+def _bent(scores: Tensor, softcap: float | None) -> Tensor:
+    """(...) -> (...): softcap * tanh(scores / softcap)."""
+    return scores if softcap is None else softcap * torch.tanh(scores / softcap)
+
+
 def _flex(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    mask: Mask | None,
-    bias: Tensor | None,
-    scale: float | None,
-    softcap: float | None,
+    q: Tensor, k: Tensor, v: Tensor, mask: Mask | None, bias: Tensor | None, softcap: float | None
 ) -> Tensor:
-    """`attend` through flex_attention: skips the blocks of scores that a mask rules out."""
+    """`attend` through flex_attention, q scaled: skips the blocks of scores that a mask rules
+    out."""
     # Half a second of import that only this path pays.
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
-    batch, heads, queries, keys = q.shape[0], q.shape[1], q.shape[2], k.shape[2]
-    full = None if bias is None else bias.expand(batch, heads, queries, keys)
-    allowed = None if mask is None else mask.dense(queries, keys, q.device)
-    block = None
+    batch, heads, queries, keys = *q.shape[:3], k.shape[2]
+    allowed, block = _drawn(mask, q, k), None
     if allowed is not None:
-        allowed = repeat_to(allowed, q)
         rule = allowed.expand(batch, 1, queries, keys)
         block = create_block_mask(
             lambda b, h, i, j: rule[b, 0, i, j], batch, None, queries, keys, device=q.device
         )
+    full = None if bias is None else bias.expand(batch, heads, queries, keys)
 
-    def bent(s: Tensor, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        if softcap is not None:
-            s = softcap * torch.tanh(s / softcap)
-        return s if full is None else s + full[b, h, i, j]
+    def score(s: Tensor, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        return _bent(s, softcap) if full is None else _bent(s, softcap) + full[b, h, i, j]
 
-    out = flex_attention(q, k, v, bent, block, scale=scale, enable_gqa=q.shape[1] != k.shape[1])
+    out = flex_attention(q, k, v, score, block, scale=1.0, enable_gqa=heads != k.shape[1])
     return out  # type: ignore[return-value]  # no log-sum-exp was asked for

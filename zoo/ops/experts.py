@@ -12,10 +12,9 @@ def grouped_linear(x: Tensor, weight: Tensor, ends: Tensor) -> Tensor:
     One operator, so that a compiled graph does not break on the sizes of the runs.
     """
     out = x.new_empty(len(x), weight.shape[1])
-    start = 0
-    for expert, end in enumerate(ends.tolist()):
-        torch.mm(x[start:end], weight[expert].T, out=out[start:end])
-        start = end
+    cuts = ends[:-1].tolist()
+    for rows, w, answer in zip(x.tensor_split(cuts), weight, out.tensor_split(cuts), strict=True):
+        torch.mm(rows, w.T, out=answer)
     return out
 
 
@@ -29,10 +28,9 @@ def grouped_outer(out: Tensor, x: Tensor, ends: Tensor) -> Tensor:
     """(M, F), (M, D), (E,) -> (E, F, D): the sum of out'x over each run of rows; zeros for an empty
     run."""
     total = x.new_zeros(len(ends), out.shape[1], x.shape[1])
-    start = 0
-    for expert, end in enumerate(ends.tolist()):
-        torch.mm(out[start:end].T, x[start:end], out=total[expert])
-        start = end
+    cuts = ends[:-1].tolist()
+    for o, rows, sums in zip(out.tensor_split(cuts), x.tensor_split(cuts), total, strict=True):
+        torch.mm(o.T, rows, out=sums)
     return total
 
 

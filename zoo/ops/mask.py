@@ -1,7 +1,7 @@
 """Which token may attend to which: said once as facts, lowered to a tensor in one place."""
 
-from dataclasses import dataclass, replace
-from typing import Self
+from dataclasses import dataclass
+from functools import reduce
 
 import torch
 from torch import Tensor
@@ -39,10 +39,6 @@ class Mask:
     """bool, broadcastable to (B, H, T, S), or (n, ...) where n divides B and repeats: any further
     rule."""
 
-    def replace(self, **changes: object) -> Self:
-        """A copy with some facts changed."""
-        return replace(self, **changes)  # type: ignore[arg-type]  # the fields' own types
-
     @property
     def only_causal(self) -> bool:
         """Whether a kernel's own causal flag says it all."""
@@ -54,31 +50,27 @@ class Mask:
 
         The queries are the last of the keys, as they are behind a cache.
         """
-        if queries > keys and (self.causal or self.left is not None or self.right is not None):
-            raise ShapeError(
-                f"Mask takes as many keys as queries or more; got {queries} queries, {keys} keys"
-            )
-        rules: list[Tensor] = []
-        if self.causal or self.left is not None or self.right is not None:
+        left, right, rules = self.left, 0 if self.causal else self.right, []
+        if left is not None or right is not None:
+            if queries > keys:
+                got = f"{queries} queries, {keys} keys"
+                raise ShapeError(f"Mask takes as many keys as queries or more; got {got}")
             k = torch.arange(keys, device=device)
             back = k[keys - queries :, None] - k  # (T, S): how far a key lies behind its query
-            right = 0 if self.causal else self.right
-            if self.left is not None:
-                rules.append(back <= self.left)
-            if right is not None:
-                rules.append(back >= -right)
+            rules += [] if left is None else [back <= left]
+            rules += [] if right is None else [back >= -right]
         if self.keep is not None:
             rules.append(self.keep[:, None, None, :])
         if self.sample is not None:
             rules.append((self.sample[:, keys - queries :, None] == self.sample[:, None])[:, None])
         if self.pairs is not None:
             rules.append(self.pairs)
-        if not rules:
-            return None
-        allowed = rules[0]
-        for rule in rules[1:]:
-            allowed = repeat_to(allowed, rule) & repeat_to(rule, allowed)
-        return allowed
+        return reduce(both, rules) if rules else None
+
+
+def both(a: Tensor, b: Tensor) -> Tensor:
+    """(B or n, ...) bool, (B or n, ...) bool -> (B, ...) bool: what two rules allow together."""
+    return repeat_to(a, b) & repeat_to(b, a)
 
 
 def repeat_to(x: Tensor, other: Tensor) -> Tensor:

@@ -1,6 +1,11 @@
 """Regularisers that are functions."""
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor
+
+from zoo.ops.window import take
+from zoo.tokens import Tokens
 
 
 def drop_path(x: Tensor, rate: float, training: bool) -> Tensor:
@@ -13,3 +18,33 @@ def drop_path(x: Tensor, rate: float, training: bool) -> Tensor:
         return x
     kept = x.new_empty((x.shape[0], *(1,) * (x.ndim - 1))).bernoulli_(1.0 - rate)
     return x * (kept / (1.0 - rate))
+
+
+def drop_tokens(tokens: Tokens, rate: float, training: bool) -> Tokens:
+    """Tokens of (B, T, D) -> Tokens of (B, T', D): in training, a random share of those behind the
+    prefix is left out, each of the others keeps its place and mask.
+
+    Padding goes first. What a head will read stays: `pick`, and a text's first token, its class
+    token. (PatchDropout: Liu et al. 2022, arXiv:2208.07220)
+    """
+    if rate == 0.0 or not training:
+        return tokens
+    x, keep, pick, prefix = tokens.x, tokens.keep, tokens.pick, tokens.prefix
+    batch, count = len(x), x.shape[1] - prefix
+    chance = torch.rand(batch, count, device=x.device)  # the lowest stay
+    if keep is not None:
+        chance = chance.masked_fill(~keep[:, prefix:], 2.0)
+    chance = F.pad(chance, (prefix, 0), value=-1.0)
+    places = torch.arange(prefix + count, device=x.device)
+    if not prefix and tokens.grid is None:
+        first = 0 if keep is None else keep.int().argmax(1)[:, None]
+        chance = chance.masked_fill(places == first, -1.0)
+    if pick is not None:
+        chance = chance.masked_fill(places == pick[:, None], -1.0)
+    stay = prefix + max(1, round(count * (1 - rate)))
+    kept = chance.argsort(1)[:, :stay].sort(1).values
+    had = {name: getattr(tokens, name) for name in ("x", "keep", "positions", "sample")}
+    left = {n: take(t.expand(batch, *t.shape[1:]), kept) for n, t in had.items() if t is not None}
+    if pick is not None:
+        left["pick"] = (kept == pick[:, None]).int().argmax(1)
+    return tokens.replace(**left, grid=None)

@@ -7,10 +7,12 @@ import math
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from einops import rearrange
 from torch import Tensor
 
 from zoo.ops.cache import cached
+from zoo.ops.grid import grid_positions
 
 Triple = tuple[int, int, int]
 
@@ -22,7 +24,7 @@ class Layout:
     index: Tensor
     """(n*N,) int64: the token at each place, group after group; any token where `real` is False."""
     inverse: Tensor
-    """(T,) int64: the place of each token."""
+    """(T,) int64: the place of each token behind the prefix."""
     groups: int
     """n."""
     real: Tensor | None
@@ -31,6 +33,10 @@ class Layout:
     """(n, 1, N, N) bool: which places of a group may attend to which; None = all."""
     coordinates: Tensor
     """(N, A) int64: where the places of a group lie within it."""
+    prefix: int = 0
+    """P special tokens stand in front."""
+    shared: bool = False
+    """Whether every group holds the prefix too, in front of its N places; else no group does."""
 
 
 @cached
@@ -45,81 +51,76 @@ def window_layout(
     of the grid that only meet in a window because the shift wraps around never attend to each
     other.
     """
-    padded = tuple(math.ceil(g / w) * w for g, w in zip(grid, window, strict=True))
-    places = []  # per axis: which row of the grid stands at each place, and in which part of it
-    for size, full, w, s in zip(grid, padded, window, shift, strict=True):
-        place = torch.arange(full)
-        if pad == "attend_after":  # roll the rows there are, then pad
-            row = torch.where(place < size, (place + s) % size, size)
-        else:
-            row = (place + s) % full
-        part = torch.zeros_like(place)
-        if s:
-            part = (place >= full - w).long() + (place >= full - s).long()
-        places.append((row, part))
-    rows = torch.stack(torch.meshgrid(*(row for row, _ in places), indexing="ij"), -1)
-    parts = torch.stack(torch.meshgrid(*(part for _, part in places), indexing="ij"), -1)
-
-    def to_windows(x: Tensor) -> Tensor:
-        wt, wh, ww = window
-        cut = "(t wt) (h wh) (w ww) a -> (t h w) (wt wh ww) a"
-        return rearrange(x, cut, wt=wt, wh=wh, ww=ww)
-
-    rows, parts = to_windows(rows), to_windows(parts)  # (n, N, 3)
-    limits = torch.tensor(grid)
-    real = (rows < limits).all(-1)
-    strides = torch.tensor((grid[1] * grid[2], grid[2], 1))
-    index = torch.where(real, (rows * strides).sum(-1), 0)
-    region = (parts * torch.tensor((9, 3, 1))).sum(-1)
-    allowed = region[:, None, :, None] == region[:, None, None, :] if any(shift) else None
-    if pad == "mask" and not real.all():
-        mine = real[:, None, None, :].expand(-1, 1, real.shape[1], -1)
-        allowed = mine if allowed is None else allowed & mine
-    inverse = torch.empty(math.prod(grid), dtype=torch.long)
-    inverse[index[real]] = torch.arange(real.numel()).view_as(real)[real]
-    coordinates = torch.stack(torch.meshgrid(*map(torch.arange, window), indexing="ij"), -1)
-    return Layout(
-        index.flatten().to(device),
-        inverse.to(device),
-        len(index),
-        None if real.all() else real.flatten().to(device),
-        None if allowed is None or allowed.all() else allowed.to(device),
-        coordinates.flatten(0, 2).to(device),
-    )
+    full = tuple([math.ceil(g / w) * w for g, w in zip(grid, window, strict=True)])
+    place = grid_positions(full, device).view(*full, 3)
+    cut, (wt, wh, ww) = "(t wt) (h wh) (w ww) a -> (t h w) (wt wh ww) a", window
+    place = rearrange(place, cut, wt=wt, wh=wh, ww=ww)  # (n, N, 3)
+    size, end, moved = torch.tensor((grid, full, shift), device=device)
+    period = size if pad == "attend_after" else end  # whether padding stays or is moved as well
+    row = (place + moved) % period
+    real = ((row < size) & (place < period)).all(-1)
+    strides = torch.tensor((grid[1] * grid[2], grid[2], 1), device=device)
+    index = torch.where(real, (row * strides).sum(-1), 0)
+    tokens = math.prod(grid)
+    inverse = torch.where(real, index, tokens).flatten().argsort()[:tokens]  # padding comes last
+    wrapped = ((place >= end - moved) * torch.tensor((4, 2, 1), device=device)).sum(-1)
+    allowed = wrapped[:, None, :, None] == wrapped[:, None, None, :]
+    if pad == "mask":
+        allowed = allowed & real[:, None, None, :]
+    filled = full == grid
+    ruled = any(shift) or (pad == "mask" and not filled)
+    facts = (None if filled else real.flatten(), allowed if ruled else None)
+    return Layout(index.flatten(), inverse, len(index), *facts, grid_positions(window, device))
 
 
 @cached
-def axis_layout(grid: Triple, axis: int, device: torch.device) -> Layout:
-    """The tokens of a grid in lines along one axis: 0 = time, 1 = rows, 2 = columns."""
-    tokens = torch.arange(math.prod(grid)).view(grid)
-    lines = tokens.movedim(axis, -1).reshape(-1, grid[axis])
-    inverse = torch.empty(tokens.numel(), dtype=torch.long)
-    inverse[lines.flatten()] = torch.arange(tokens.numel())
-    return Layout(
-        lines.flatten().to(device),
-        inverse.to(device),
-        len(lines),
-        None,
-        None,
-        torch.arange(grid[axis])[:, None].to(device),
-    )
+def axis_layout(
+    grid: Triple, axis: int, device: torch.device, prefix: int = 0, shared: bool = False
+) -> Layout:
+    """The tokens of a grid in lines along one axis: 0 = time, 1 = rows, 2 = columns.
+
+    `prefix` special tokens in front of the grid are in no line, or `shared` by all.
+    """
+    t, h, w = (n if i == axis else 1 for i, n in enumerate(grid))
+    lines = window_layout(grid, (t, h, w), (0, 0, 0), "mask", device)
+    index, inverse = lines.index.view(lines.groups, -1) + prefix, lines.inverse
+    if shared:
+        inverse = inverse + prefix * (inverse // grid[axis] + 1)
+        front = torch.arange(prefix, device=device).expand(lines.groups, -1)
+        index = torch.cat((front, index), 1)
+    places = lines.coordinates[:, axis, None]
+    return Layout(index.flatten(), inverse, lines.groups, None, None, places, prefix, shared)
+
+
+def take(x: Tensor, index: Tensor) -> Tensor:
+    """(B, M, ...), (I,) or (B, I) int64 -> (B, I, ...): places of each sample.
+
+    One index_select over the flattened rows, which was measured the fastest of all gathers.
+    """
+    rows = torch.arange(len(x), device=x.device)[:, None] * x.shape[1] + index
+    return x.flatten(0, 1).index_select(0, rows.flatten()).unflatten(0, rows.shape)
 
 
 def split(x: Tensor, layout: Layout) -> Tensor:
-    """(B, T, D) -> (B*n, N, D): tokens into groups, zeros where a place is padding."""
-    batch, tokens, _ = x.shape
-    rows = torch.arange(batch, device=x.device)[:, None] * tokens + layout.index
-    x = x.reshape(batch * tokens, -1).index_select(0, rows.flatten())
+    """(B, P + T, D) -> (B*n, N, D): tokens into groups, zeros where a place is padding.
+
+    (B*n, P + N, D) where each group holds the prefix.
+    """
+    x = take(x, layout.index)
     if layout.real is not None:
-        x = torch.where(layout.real[None, :, None], x.view(batch, -1, x.shape[-1]), 0)
-    return x.reshape(batch * layout.groups, -1, x.shape[-1])
+        x = torch.where(layout.real[:, None], x, x.new_zeros(()))  # keeps bool what is bool
+    return x.unflatten(1, (layout.groups, -1)).flatten(0, 1)
 
 
 def join(x: Tensor, layout: Layout) -> Tensor:
-    """(B*n, N, D) -> (B, T, D): the inverse of `split`; what stood on padding is dropped."""
-    places = layout.index.numel()
-    batch = x.shape[0] * x.shape[1] // places
-    rows = torch.arange(batch, device=x.device)[:, None] * places + layout.inverse
-    return (
-        x.reshape(batch * places, -1).index_select(0, rows.flatten()).view(batch, -1, x.shape[-1])
-    )
+    """(B*n, N, D) -> (B, P + T, D): the inverse of `split`; what stood on padding is dropped.
+
+    The prefix is the mean of what the groups made of it, or zeros where none held it.
+    """
+    groups = x.unflatten(0, (-1, layout.groups))  # (B, n, N, D)
+    body = take(groups.flatten(1, 2), layout.inverse)
+    if not layout.prefix:
+        return body
+    if not layout.shared:
+        return F.pad(body, (0, 0, layout.prefix, 0))
+    return torch.cat((groups[:, :, : layout.prefix].mean(1), body), 1)

@@ -1,8 +1,33 @@
-"""Normalisation layers by name."""
+"""Linear layers, and normalisation layers by name."""
 
+import torch
 from torch import Tensor, nn
 
 from zoo.errors import one_of
+from zoo.ops import linear
+
+
+class Linear(nn.Linear):
+    """(..., D) -> (..., O): torch's Linear, computed by `ops.linear`."""
+
+    def forward(self, input: Tensor) -> Tensor:  # nn.Linear's name
+        """(..., D) -> (..., O)."""
+        return linear(input, self.weight, self.bias)
+
+
+class QkvWithoutKeyBias(nn.Linear):
+    """(..., D) -> (..., (H + 2 G) K): q, k and v with a bias on q and v alone, as EVA-02,
+    Whisper."""
+
+    def __init__(self, dim: int, q: int, kv: int):
+        super().__init__(dim, q + kv, bias=False)
+        self.q_bias = nn.Parameter(torch.zeros(q))
+        self.v_bias = nn.Parameter(torch.zeros(kv // 2))
+
+    def forward(self, input: Tensor) -> Tensor:  # nn.Linear's name
+        """(..., D) -> (..., (H + 2 G) K)."""
+        bias = torch.cat((self.q_bias, torch.zeros_like(self.v_bias), self.v_bias))
+        return linear(input, self.weight, bias)
 
 
 class OffsetRms(nn.RMSNorm):

@@ -1,0 +1,61 @@
+"""What belongs to the places of a grid: coordinates, sinusoids, learned tables on another grid.
+
+Dimension key:  T tokens   A axes   D model width   P prefix rows   N places in a window
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from zoo.ops.cache import cached
+from zoo.ops.position import sincos
+
+
+@cached
+def grid_positions(grid: tuple[int, ...], device: torch.device) -> Tensor:
+    """-> (T, A) int64: the coordinates of a grid's tokens, the last axis running fastest."""
+    axes = torch.meshgrid(*(torch.arange(n, device=device) for n in grid), indexing="ij")
+    return torch.stack(axes, -1).flatten(0, -2)
+
+
+@cached
+def grid_places(grid: tuple[int, ...], prefix: int, device: torch.device) -> Tensor:
+    """-> (1, P + T, A) int64: `grid_positions` behind P prefix tokens, which stand at 0."""
+    return F.pad(grid_positions(grid, device), (0, 0, prefix, 0))[None]
+
+
+@cached
+def sincos_grid(
+    grid: tuple[int, ...], dim: int, base: float, dtype: torch.dtype, device: torch.device
+) -> Tensor:
+    """-> (T, D): `sincos` at every point of a grid."""
+    return sincos(grid_positions(grid, torch.device("cpu")), dim, base).to(device, dtype)
+
+
+def resize_table(table: Tensor, source: tuple[int, ...], target: tuple[int, ...]) -> Tensor:
+    """(P + T, D) on a grid -> (P + T', D) on another; the P prefix rows stay as they are.
+
+    Grids are compared, not token counts, and the native grid comes back untouched. Two axes:
+    bicubic, antialiased, as timm does; three: trilinear. Computed in fp32.
+    """
+    if source == target:
+        return table
+    prefix, rows = table.split((len(table) - math.prod(source), math.prod(source)))
+    picture = rows.float().T.unflatten(1, source)[None]  # (1, D, *source)
+    flat = len(source) == 2
+    mode = "bicubic" if flat else "trilinear"
+    picture = F.interpolate(picture, size=target, mode=mode, antialias=flat)
+    return torch.cat((prefix, picture[0].flatten(1).T.to(table.dtype)))
+
+
+@cached
+def relative_index(window: tuple[int, ...], device: torch.device) -> Tensor:
+    """-> (N, N) int64: the row, of prod(2 w - 1), for each pair of a window's N = prod(window)
+    places."""
+    places = grid_positions(window, torch.device("cpu"))
+    offset = places[:, None] - places[None] + torch.tensor(window) - 1  # (N, N, A), none below 0
+    sides = [2 * w - 1 for w in window]  # lists: a compiler follows no generator into math.prod
+    strides = [math.prod(sides[i + 1 :]) for i in range(len(sides))]
+    return (offset * torch.tensor(strides)).sum(-1).to(device)
