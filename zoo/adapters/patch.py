@@ -76,7 +76,7 @@ class GridAdapter(Adapter[C]):
             x = add_positions(x, table[-x.shape[1] :], c.position)
             front = table[: self.prefix] if len(table) > x.shape[1] else None
         places = grid_places(grid, self.prefix, x.device)
-        return self.tokens(x, front, positions=places, grid=(*(1,) * (3 - len(grid)), *grid))
+        return self.tokens(x, front, positions=places, grid=(1, *grid)[-3:])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,8 +138,7 @@ def conv_stem(c: PatchesConfig, patch: tuple[int, int]) -> nn.Sequential:
     widths = [c.channels, *(max(c.dim // 2**i, 8) for i in range(steps, -1, -1))]
     layers: list[nn.Module] = []
     for i in range(steps + 1):
-        stride = 2 if i else 1
-        conv = nn.Conv2d(widths[i], widths[i + 1], 3, stride, padding=1, bias=False)
+        conv = nn.Conv2d(widths[i], widths[i + 1], 3, 2 if i else 1, padding=1, bias=False)
         layers += [conv, nn.GroupNorm(1, widths[i + 1]), nn.GELU()]
     return nn.Sequential(*layers, nn.Conv2d(widths[-1], c.dim, 1, bias=c.bias))
 

@@ -13,7 +13,7 @@ from zoo.adapters.patch import CUTS
 from zoo.errors import ShapeError, require
 from zoo.ops import grid_places
 from zoo.shapes import check
-from zoo.tokens import Tokens
+from zoo.tokens import Grid, Tokens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +65,7 @@ class SwinPatches(nn.Part[SwinPatchesConfig]):
         known = c.version in (1, 2)
         require(known, f"SwinPatches takes version 1 or 2; got {c.version}", "version")
         self.dim, self.has_class, self.stages = c.dim, False, self.stages_of(c)
-        self.whole, self.axes, conv = CUTS[len(c.patch)]
+        _, self.axes, conv = CUTS[len(c.patch)]
         self.stem = conv(c.channels, c.dim, c.patch, c.patch)
         self.norm = nn.make_norm("layer", c.dim, c.eps)
 
@@ -92,13 +92,11 @@ class SwinPatches(nn.Part[SwinPatchesConfig]):
         c = self.config
         check("SwinPatches", pixels, f"batch channels {self.axes}", channels=c.channels)
         if min(pixels.shape[2:]) < 1:
-            got = tuple(pixels.shape)
-            raise ShapeError(f"SwinPatches takes a {self.whole} with pixels; got {got}")
+            raise ShapeError(f"SwinPatches takes a picture with pixels; got {tuple(pixels.shape)}")
         short = [-n % p for n, p in zip(pixels.shape[2:], c.patch, strict=True)]
         if any(short):
             pixels = pad(pixels, [n for side in reversed(short) for n in (0, side)])
         x = self.stem(pixels)
-        grid = tuple(x.shape[2:])
+        grid: Grid = (1, *x.shape[2:])[-3:]  # type: ignore[assignment]  # three sides
         x = self.norm(rearrange(x, "b d ... -> b (...) d"))
-        full = (1, *grid) if len(grid) == 2 else grid
-        return Tokens(x, None, grid_places(grid, 0, x.device), full)
+        return Tokens(x, None, grid_places(grid[-len(c.patch) :], 0, x.device), grid)

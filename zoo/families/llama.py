@@ -12,16 +12,15 @@ from zoo.nn.backbone import one_stage
 
 # fmt: off
 BODY: dict[str, Any] = dict(causal=True, norm="rms", activation="silu", gated=True, bias=False)
+V3 = dict(vocabulary=128256, base=5e5)
 SIZES = {
     "llama_mu":     dict(dim=32,   depth=2,  heads=4,  kv_heads=2,  hidden=48,    vocabulary=64),
     "tinyllama_1b": dict(dim=2048, depth=22, heads=32, kv_heads=4,  hidden=5632,  vocabulary=32000),
     "llama2_7b":    dict(dim=4096, depth=32, heads=32, kv_heads=32, hidden=11008, vocabulary=32000),
     "llama2_13b":   dict(dim=5120, depth=40, heads=40, kv_heads=40, hidden=13824, vocabulary=32000),
     "llama2_70b":   dict(dim=8192, depth=80, heads=64, kv_heads=8,  hidden=28672, vocabulary=32000),
-    "llama3_8b":    dict(dim=4096, depth=32, heads=32, kv_heads=8,  hidden=14336,
-                         vocabulary=128256, base=5e5),
-    "llama3_70b":   dict(dim=8192, depth=80, heads=64, kv_heads=8,  hidden=28672,
-                         vocabulary=128256, base=5e5),
+    "llama3_8b":    dict(dim=4096, depth=32, heads=32, kv_heads=8,  hidden=14336, **V3),
+    "llama3_70b":   dict(dim=8192, depth=80, heads=64, kv_heads=8,  hidden=28672, **V3),
 }
 
 

@@ -14,6 +14,7 @@ from zoo.ops import Mask
 from zoo.shapes import check
 from zoo.tokens import Tokens
 
+Batch = Mapping[str, Any]  # what a loss reads of it: "target"
 Losses = dict[str, tuple[Tensor, Tensor]]  # a sum over samples and their count, by name
 TARGETS = ("label", "labels", "numbers")
 POOLS = ("class", "prefix", "mean", "last", "pick", "attention")
@@ -73,7 +74,11 @@ class Classify(Part[ClassifyConfig]):
         return self.out(F.dropout(x, self.config.dropout, self.training))
 
     def pool(self, tokens: Tokens) -> Tensor:
-        """Tokens of (B, T, D) -> (B, D)."""
+        """Tokens of (B, T, D) -> (B, D).
+
+        Of equal values `argmax` takes the first: of `keep` the first kept token, of its running
+        count the last kept one.
+        """
         x, keep, prefix, kind = tokens.x, tokens.keep, tokens.prefix, self.config.pool
         match kind:
             case "class":
@@ -83,7 +88,7 @@ class Classify(Part[ClassifyConfig]):
             case "mean":
                 return mean(x[:, prefix:], None if keep is None else keep[:, prefix:])
             case "last":
-                return x[:, -1] if keep is None else at(x, last_of(keep))
+                return x[:, -1] if keep is None else at(x, keep.cumsum(1).argmax(1))
             case "pick" if tokens.pick is not None:
                 return at(x, tokens.pick)
             case "attention":
@@ -91,7 +96,7 @@ class Classify(Part[ClassifyConfig]):
                 return self.gather(query, Around(Mask(keep=keep), source=x))[:, 0]
         raise ShapeError(f"Classify with pool {kind} takes Tokens with a {kind}; got none")
 
-    def loss(self, answer: Tensor, batch: Mapping[str, Tensor], smoothing: float = 0.0) -> Losses:
+    def loss(self, answer: Tensor, batch: Batch, smoothing: float = 0.0) -> Losses:
         """(B, classes), {"target": ...} -> {"loss": (sum, count)}, summed over samples.
 
         label: (B,) int64 or (B, classes) shares, cross-entropy, of which `smoothing` is spread over
@@ -133,9 +138,7 @@ class Several(Part[SeveralConfig]):
         """Tokens of (B, T, D) -> {name: (B, classes)}."""
         return {name: head(tokens) for name, head in self.heads.items()}
 
-    def loss(
-        self, answer: Mapping[str, Tensor], batch: Mapping[str, Any], smoothing: float = 0.0
-    ) -> Losses:
+    def loss(self, answer: Mapping[str, Tensor], batch: Batch, smoothing: float = 0.0) -> Losses:
         """{name: (B, classes)}, {"target": {name: ...}} -> {name: (sum, count)}."""
         losses = {}
         for name, head in self.heads.items():
@@ -155,8 +158,3 @@ def mean(x: Tensor, keep: Tensor | None) -> Tensor:
         return x.mean(1)
     real = keep[..., None]
     return torch.where(real, x, 0).sum(1) / real.sum(1).clamp(min=1)
-
-
-def last_of(keep: Tensor) -> Tensor:
-    """(B, T) bool -> (B,) int64: where the last kept token stands, padding left or right."""
-    return keep.shape[1] - 1 - keep.int().flip(1).argmax(1)
