@@ -38,24 +38,29 @@ class Adapter(Part[C]):
         c = self.config
         one_of(type(self).__name__, "position", c.position, POSITIONS)
         token, registers = getattr(c, "class_token", None), getattr(c, "registers", 0)
-        self.dim, self.prefix = c.dim, bool(token) + registers
+        self.dim, self.special = c.dim, bool(token) + registers
         self.has_class = token is not False  # a text's first token is its class token
         self.token = owned((1, c.dim)) if token else None
         self.registers = owned((registers, c.dim)) if registers else None
-        rows += self.prefix * prefix_rows
+        rows += self.special * prefix_rows
         self.position = owned((rows, c.dim)) if c.position == "learned" else None
+
+    @property
+    def prefix(self) -> Tensor | None:
+        """-> (P, D): the class token, then the registers; None for neither."""
+        parts: list[Tensor] = [part for part in (self.token, self.registers) if part is not None]
+        return torch.cat(parts) if parts else None
 
     def tokens(self, x: Tensor, front: Tensor | None = None, **more: Any) -> Tokens:
         """(B, T, D) -> Tokens of (B, P + T, D): the prefix in front, zeros where padding was.
 
         `front` (P, D) is added to the prefix; `more` are further fields of the Tokens.
         """
-        prefix: list[Tensor] = [part for part in (self.token, self.registers) if part is not None]
-        if prefix:
-            special = torch.cat(prefix) if front is None else torch.cat(prefix) + front
-            x = torch.cat((special.to(x.dtype).expand(len(x), -1, -1), x), 1)
+        if (prefix := self.prefix) is not None:
+            prefix = (prefix if front is None else prefix + front).to(x.dtype)
+            x = torch.cat((prefix.expand(len(x), -1, -1), x), 1)
         x = self.hide(F.dropout(x, self.config.dropout, self.training), more.get("keep"))
-        return Tokens(x, prefix=self.prefix, **more)
+        return Tokens(x, prefix=self.special, **more)
 
     def hide(self, x: Tensor, keep: Tensor | None) -> Tensor:
         """(B, T) or (B, T, D), (B, T) bool -> the same shape: zeros where `keep` is False."""

@@ -55,12 +55,13 @@ class GridAdapter(Adapter[C]):
 
         With a stride of its own, what no whole patch covers at the end is left out.
         """
-        steps = zip(size, self.patch, self.stride or self.patch, strict=True)
-        counts = [divmod(side - patch, stride) for side, patch, stride in steps]
-        if any(count < 0 or (rest and self.stride is None) for count, rest in counts):
+        cuts = list(zip(size, self.patch, self.stride or self.patch, strict=True))
+        # No divmod: a compiler has none for symbolic sizes.
+        rest = [(side - patch) % stride for side, patch, stride in cuts]
+        if any(side < patch for side, patch, _ in cuts) or (self.stride is None and any(rest)):
             got = f"{by(size)} ({self.axes.replace(' ', ' x ')})"
             raise ShapeError(f"{self.wants}; got {got}: resize it or choose another patch")
-        return tuple([count + 1 for count, _ in counts])
+        return tuple([(side - patch) // stride + 1 for side, patch, stride in cuts])
 
     def forward(self, pixels: Tensor) -> Tokens:
         """(B, C, *sides) -> Tokens of (B, P + T, D)."""
@@ -74,8 +75,8 @@ class GridAdapter(Adapter[C]):
             table = sincos_grid(grid, c.dim, c.base, x.dtype, x.device)
         if table is not None:
             x = add_positions(x, table[-x.shape[1] :], c.position)
-            front = table[: self.prefix] if len(table) > x.shape[1] else None
-        places = grid_places(grid, self.prefix, x.device)
+            front = table[: self.special] if len(table) > x.shape[1] else None
+        places = grid_places(grid, self.special, x.device)
         return self.tokens(x, front, positions=places, grid=(1, *grid)[-3:])
 
 

@@ -51,9 +51,9 @@ class SequenceAdapter(Adapter[C]):
         elif c.position != "none":
             table = sincos(places[..., None], c.dim)
         x = self.norm(x if table is None else add_positions(x, table, c.position))
-        if self.prefix:
-            places = F.pad(places, (self.prefix, 0))
-            keep = None if keep is None else F.pad(keep, (self.prefix, 0), value=True)
+        if self.special:
+            places = F.pad(places, (self.special, 0))
+            keep = None if keep is None else F.pad(keep, (self.special, 0), value=True)
         return self.tokens(x, keep=keep, positions=places[..., None], **more)
 
 
