@@ -1,4 +1,4 @@
-"""Pictures as patches."""
+"""Pictures, spectrograms and videos as patches: tokens of a grid of two axes or three."""
 
 import math
 from dataclasses import dataclass
@@ -7,20 +7,83 @@ from typing import Any
 from einops import rearrange
 from torch import Tensor, nn
 
-from zoo.adapters.adapter import Adapter
-from zoo.errors import OptionError, ShapeError, one_of
+from zoo.adapters.adapter import Adapter, AdapterConfig, C
+from zoo.errors import ShapeError, one_of, require
+from zoo.ops import add_positions, grid_places, resize_table, sincos_grid
 from zoo.shapes import check, pair
 from zoo.tokens import Tokens
 
-STEMS = ("linear", "conv", "random")
+Sides = tuple[int, ...]
+CUTS: dict[int, Any] = {  # by the number of sides
+    2: ("picture", "height width", nn.Conv2d),
+    3: ("video", "time height width", nn.Conv3d),
+}
 
 
-@dataclass(frozen=True)
-class PatchesConfig:
+def by(sides: Sides) -> str:
+    """(8, 16) -> "8x16"."""
+    return "x".join(map(str, sides))
+
+
+@dataclass(frozen=True, kw_only=True)
+class GridConfig(AdapterConfig):
+    """What every adapter that cuts patches takes."""
+
+    channels: int = 3
+    """Colours of a pixel."""
+    class_token: bool = True
+    """A learned token in front that heads may read."""
+    base: float = 10000.0
+    """Slowest wavelength of the sinusoids, in patches / 2 pi."""
+
+
+class GridAdapter(Adapter[C]):
+    """Base: (B, C, *sides) pixels -> Tokens of (B, P + T, D), T patches, the last axis fastest."""
+
+    def cut(self, size: Sides, patch: Sides, stride: Sides | None = None) -> None:
+        """Make `stem`, which cuts and projects patches, one `stride` from the next (None = the
+        patch, so none overlap), and the `grid` of a native `size`."""
+        c, self.patch, self.stride = self.config, patch, stride
+        whole, self.axes, conv = CUTS[len(patch)]
+        self.wants = f"{type(self).__name__} takes a {whole} that patches of {by(patch)} fill"
+        self.grid = self.grid_of(size)
+        bias = getattr(c, "bias", True)
+        self.stem: Any = conv(c.channels, c.dim, patch, stride or patch, bias=bias)
+
+    def grid_of(self, size: Sides) -> Sides:
+        """Pixels -> patches, along each axis. ShapeError for a size that patches do not fill.
+
+        With a stride of its own, what no whole patch covers at the end is left out.
+        """
+        cuts = list(zip(size, self.patch, self.stride or self.patch, strict=True))
+        # No divmod: a compiler has none for symbolic sizes.
+        rest = [(side - patch) % stride for side, patch, stride in cuts]
+        if any(side < patch for side, patch, _ in cuts) or (self.stride is None and any(rest)):
+            got = f"{by(size)} ({self.axes.replace(' ', ' x ')})"
+            raise ShapeError(f"{self.wants}; got {got}: resize it or choose another patch")
+        return tuple([(side - patch) // stride + 1 for side, patch, stride in cuts])
+
+    def forward(self, pixels: Tensor) -> Tokens:
+        """(B, C, *sides) -> Tokens of (B, P + T, D)."""
+        c, spec = self.config, f"batch channels {self.axes}"
+        check(type(self).__name__, pixels, spec, channels=c.channels)
+        grid, table, front = self.grid_of(pixels.shape[2:]), None, None
+        x = rearrange(self.stem(pixels), "b d ... -> b (...) d")
+        if self.position is not None:
+            table = resize_table(self.position, self.grid, grid)
+        elif c.position != "none":
+            table = sincos_grid(grid, c.dim, c.base, x.dtype, x.device)
+        if table is not None:
+            x = add_positions(x, table[-x.shape[1] :], c.position)
+            front = table[: self.special] if len(table) > x.shape[1] else None
+        places = grid_places(grid, self.special, x.device)
+        return self.tokens(x, front, positions=places, grid=(1, *grid)[-3:])
+
+
+@dataclass(frozen=True, kw_only=True)
+class PatchesConfig(GridConfig):
     """A picture cut into patches, each projected to a token."""
 
-    dim: int
-    """Model width D."""
     size: int | tuple[int, int] = 224
     """The native picture, pixels (height, width): the grid of a learned position table. Others are
     taken too."""
@@ -28,30 +91,19 @@ class PatchesConfig:
     """Pixels (height, width) of a patch."""
     stride: int | tuple[int, int] | None = None
     """Pixels from one patch to the next; None = the patch, so none overlap."""
-    channels: int = 3
-    """Colours of a pixel."""
-    class_token: bool = True
-    """A learned token in front that heads may read."""
     registers: int = 0
     """Further learned tokens, behind the class token (Darcet et al. 2023, arXiv:2309.16588)."""
-    position: str = "learned"
-    """What is added to the patches: learned (a table), sincos (two-axis sinusoids), sincos_scaled
-    (to the patches' norms) or none."""
     position_prefix: bool = True
     """Whether a learned table has rows for the class and register tokens as well."""
-    base: float = 10000.0
-    """Slowest wavelength of the sinusoids, in patches / 2 pi."""
     stem: str = "linear"
     """linear: one projection of each patch.  conv: 3x3 convolutions that halve the picture (Xiao et
     al. 2021, arXiv:2106.14881).  random: a frozen Gaussian projection (Chen et al. 2021,
     arXiv:2104.02057)."""
     bias: bool = True
     """Whether the last projection has a bias."""
-    dropout: float = 0.0
-    """Zeroed share of the tokens' values."""
 
 
-class Patches(Adapter[PatchesConfig]):
+class Patches(GridAdapter[PatchesConfig]):
     """(B, C, height, width) pixels -> Tokens of (B, P + h*w, D), rows of patches from top to
     bottom.
 
@@ -62,38 +114,15 @@ class Patches(Adapter[PatchesConfig]):
 
     def __init__(self, config: PatchesConfig | None = None, /, **fields: Any):
         c = self.configure(config, fields)
-        self.patch, self.stride = pair(c.patch), pair(c.stride or c.patch)
-        self.grid = self.grid_of(*pair(c.size))
-        one_of("Patches", "stem", c.stem, STEMS)
-        cut = nn.Conv2d(c.channels, c.dim, self.patch, self.stride, bias=c.bias)
-        if c.stem == "random":
-            nn.init.normal_(cut.weight, std=(c.channels * math.prod(self.patch)) ** -0.5)
-            cut.requires_grad_(False)
-        self.stem = conv_stem(c, self.patch) if c.stem == "conv" else cut
-        prefix = int(c.class_token) + c.registers
-        self.own(c, math.prod(self.grid) + prefix * c.position_prefix)
-
-    def grid_of(self, height: int, width: int) -> tuple[int, int]:
-        """Pixels -> patches, (rows, columns). ShapeError for a picture that patches do not fill.
-
-        With a stride of its own, what no whole patch covers at the end is left out.
-        """
-        (ph, pw), (sh, sw) = self.patch, self.stride
-        rows, rest_h = divmod(height - ph, sh)
-        columns, rest_w = divmod(width - pw, sw)
-        if rows < 0 or columns < 0 or (self.config.stride is None and (rest_h or rest_w)):
-            raise ShapeError(
-                f"{type(self).__name__} takes a picture that patches of {ph}x{pw} fill; "
-                f"got {height}x{width} (height x width): resize it or choose another patch"
-            )
-        return rows + 1, columns + 1
-
-    def forward(self, pixels: Tensor) -> Tokens:
-        """(B, C, height, width) -> Tokens of (B, P + h*w, D)."""
-        check("Patches", pixels, "batch channels height width", channels=self.config.channels)
-        grid = self.grid_of(*pixels.shape[-2:])
-        x = rearrange(self.stem(pixels), "b d h w -> b (h w) d")
-        return self.on_grid(x, grid)
+        one_of("Patches", "stem", c.stem, ("linear", "conv", "random"))
+        patch = pair(c.patch)
+        self.cut(pair(c.size), patch, pair(c.stride) if c.stride else None)
+        if c.stem == "conv":
+            self.stem = conv_stem(c, patch)
+        elif c.stem == "random":
+            nn.init.normal_(self.stem.weight, std=(c.channels * math.prod(patch)) ** -0.5)
+            self.stem.requires_grad_(False)
+        self.own(math.prod(self.grid), c.position_prefix)
 
 
 def conv_stem(c: PatchesConfig, patch: tuple[int, int]) -> nn.Sequential:
@@ -103,19 +132,43 @@ def conv_stem(c: PatchesConfig, patch: tuple[int, int]) -> nn.Sequential:
     batch mates.
     """
     steps = patch[0].bit_length() - 1
-    if c.stride is not None or patch[0] != patch[1] or patch[0] != 2**steps or steps == 0:
-        raise OptionError(
-            f"Patches with the conv stem takes a square patch of 2, 4, 8 ... pixels and no stride; "
-            f"got patch {patch[0]}x{patch[1]} and stride {c.stride}: use the linear stem",
-            "patch",
-        )
-    widths = [max(c.dim // 2 ** (steps - i), 8) for i in range(steps + 1)]
+    wants = "a square patch of 2, 4, 8 ... pixels and no stride"
+    got = f"patch {by(patch)} and stride {c.stride}: use the linear stem"
+    fits = steps > 0 and patch == (2**steps, 2**steps) and c.stride is None
+    require(fits, f"Patches with the conv stem takes {wants}; got {got}", "patch")
+    widths = [c.channels, *(max(c.dim // 2**i, 8) for i in range(steps, -1, -1))]
     layers: list[nn.Module] = []
-    for i, width in enumerate(widths):
-        inside = c.channels if i == 0 else widths[i - 1]
-        layers += [
-            nn.Conv2d(inside, width, 3, stride=2 if i else 1, padding=1, bias=False),
-            nn.GroupNorm(1, width),
-            nn.GELU(),
-        ]
+    for i in range(steps + 1):
+        conv = nn.Conv2d(widths[i], widths[i + 1], 3, 2 if i else 1, padding=1, bias=False)
+        layers += [conv, nn.GroupNorm(1, widths[i + 1]), nn.GELU()]
     return nn.Sequential(*layers, nn.Conv2d(widths[-1], c.dim, 1, bias=c.bias))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpectrogramPatchesConfig(PatchesConfig):
+    """Patches over (mel, time): AST's defaults, 16x16 in steps of 10."""
+
+    size: int | tuple[int, int] = (128, 1024)
+    """The native spectrogram: mel bands, frames."""
+    stride: int | tuple[int, int] | None = 10
+    """Bands and frames from one patch to the next."""
+    channels: int = 1
+    """A spectrogram has one."""
+    registers: int = 1
+    """Behind the class token; AST has DeiT's distillation token here."""
+
+
+class SpectrogramPatches(Patches):
+    """(B, T, mel) frames -> Tokens of (B, P + h*w, D), bands in rows, time running fastest.
+
+    Other lengths cut or stretch the position table along time, as resizing does.
+    (AST: Gong et al. 2021, arXiv:2104.01778)
+    """
+
+    Config = SpectrogramPatchesConfig
+
+    def forward(self, frames: Tensor) -> Tokens:  # type: ignore[override]  # its own input
+        """(B, T, mel) -> Tokens of (B, P + h*w, D). The tail that no whole patch covers is left
+        out."""
+        check("SpectrogramPatches", frames, "batch frames mel", mel=pair(self.config.size)[0])
+        return super().forward(frames.transpose(1, 2)[:, None])

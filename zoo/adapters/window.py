@@ -1,32 +1,22 @@
 """Pictures and videos as Swin takes them: small patches, and stages whose tokens attend in
 windows."""
 
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from einops import rearrange
-from torch import Tensor, nn
+from torch import Tensor
+from torch.nn.functional import pad
 
-from zoo.errors import OptionError, ShapeError
-from zoo.nn import (
-    AttentionConfig,
-    BlockConfig,
-    Continuous,
-    MergeConfig,
-    MlpConfig,
-    Part,
-    Stage,
-    Windows,
-    WindowTable,
-    make_norm,
-)
+from zoo import nn
+from zoo.adapters.patch import CUTS
+from zoo.errors import ShapeError, require
 from zoo.ops import grid_places
 from zoo.shapes import check
-from zoo.tokens import Tokens
+from zoo.tokens import Grid, Tokens
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SwinPatchesConfig:
     """Patches, and the stages that fit them."""
 
@@ -56,7 +46,7 @@ class SwinPatchesConfig:
     """Added to the variance in norms."""
 
 
-class SwinPatches(Part[SwinPatchesConfig]):
+class SwinPatches(nn.Part[SwinPatchesConfig]):
     """(B, C, height, width) or (B, C, time, height, width) -> Tokens of (B, t*h*w, D), without
     prefix.
 
@@ -68,62 +58,45 @@ class SwinPatches(Part[SwinPatchesConfig]):
 
     def __init__(self, config: SwinPatchesConfig | None = None, /, **fields: Any):
         c = self.configure(config, fields)
-        if (
-            len(c.depths) != len(c.heads)
-            or len(c.window) != len(c.patch)
-            or len(c.patch) not in (2, 3)
-        ):
-            raise OptionError(
-                "SwinPatches takes as many depths as heads, a window and a patch of two sides or "
-                f"three; got depths {c.depths}, heads {c.heads}, window {c.window}, "
-                f"patch {c.patch}",
-                "depths",
-            )
-        if c.version not in (1, 2):
-            raise OptionError(f"SwinPatches takes version 1 or 2; got {c.version}", "version")
-        self.dim, self.has_class = c.dim, False
-        conv: Any = nn.Conv2d if len(c.patch) == 2 else nn.Conv3d
+        wants = "as many depths as heads, a window and a patch of two sides or three"
+        got = f"depths {c.depths}, heads {c.heads}, window {c.window}, patch {c.patch}"
+        fits = len(c.depths) == len(c.heads) and len(c.window) == len(c.patch) in (2, 3)
+        require(fits, f"SwinPatches takes {wants}; got {got}", "depths")
+        known = c.version in (1, 2)
+        require(known, f"SwinPatches takes version 1 or 2; got {c.version}", "version")
+        self.dim, self.has_class, self.stages = c.dim, False, self.stages_of(c)
+        _, self.axes, conv = CUTS[len(c.patch)]
         self.stem = conv(c.channels, c.dim, c.patch, c.patch)
-        self.norm = make_norm("layer", c.dim, c.eps)
-
-    @property
-    def stages(self) -> tuple[Stage, ...]:
-        """The stages for `Backbone(stages=...)`."""
-        return self.stages_of(self.config)
+        self.norm = nn.make_norm("layer", c.dim, c.eps)
 
     @staticmethod
-    def stages_of(c: SwinPatchesConfig) -> tuple[Stage, ...]:
+    def stages_of(c: SwinPatchesConfig) -> tuple[nn.Stage, ...]:
         """The stages that a config asks for."""
-        stages = []
+        windows, shifted = (nn.Windows(c.window, shift, c.pad) for shift in (False, True))
+        place, norm = ("pre", "before") if c.version == 1 else ("res_post", "after")
+        change, stages = {"attn.grouping": shifted}, []
         for i, (depth, heads) in enumerate(zip(c.depths, c.heads, strict=True)):
-            dim, first = c.dim * 2**i, i == 0
-            windows = Windows(c.window, pad=c.pad)
-            if c.version == 1:
-                attn = AttentionConfig(heads, position=WindowTable(c.window), grouping=windows)
-            else:
-                position = Continuous(c.window, c.trained)
-                attn = AttentionConfig(
-                    heads, bias="qv", scale="cosine", position=position, grouping=windows
-                )
-            place = "pre" if c.version == 1 else "res_post"
-            block = BlockConfig(dim, attn, MlpConfig(int(dim * c.ratio)), place=place, eps=c.eps)
-            shifted = {"attn.grouping": Windows(c.window, shift=True, pad=c.pad)}
-            merge = None if first else MergeConfig("before" if c.version == 1 else "after", c.eps)
-            stages.append(Stage(depth, block, merge, dict.fromkeys(range(1, depth, 2), shifted)))
+            attn = nn.AttentionConfig(heads, grouping=windows, position=nn.WindowTable(c.window))
+            if c.version == 2:
+                position = nn.Continuous(c.window, c.trained)
+                attn = replace(attn, bias="qv", scale="cosine", position=position)
+            dim = c.dim * 2**i
+            mlp = nn.MlpConfig(int(dim * c.ratio))
+            block = nn.BlockConfig(dim, attn, mlp, place=place, eps=c.eps)
+            merge = nn.MergeConfig(norm, c.eps) if i else None
+            stages.append(nn.Stage(depth, block, merge, dict.fromkeys(range(1, depth, 2), change)))
         return tuple(stages)
 
     def forward(self, pixels: Tensor) -> Tokens:
         """(B, C, height, width) or (B, C, time, height, width) -> Tokens of (B, t*h*w, D)."""
         c = self.config
-        axes = "height width" if len(c.patch) == 2 else "time height width"
-        check("SwinPatches", pixels, f"batch channels {axes}", channels=c.channels)
-        sides = pixels.shape[2:]
-        if min(sides) < 1:
+        check("SwinPatches", pixels, f"batch channels {self.axes}", channels=c.channels)
+        if min(pixels.shape[2:]) < 1:
             raise ShapeError(f"SwinPatches takes a picture with pixels; got {tuple(pixels.shape)}")
-        short = [math.ceil(n / p) * p - n for n, p in zip(sides, c.patch, strict=True)]
+        short = [-n % p for n, p in zip(pixels.shape[2:], c.patch, strict=True)]
         if any(short):
-            pixels = nn.functional.pad(pixels, [n for s in reversed(short) for n in (0, s)])
+            pixels = pad(pixels, [n for side in reversed(short) for n in (0, side)])
         x = self.stem(pixels)
-        grid = (1, *x.shape[2:]) if x.ndim == 4 else tuple(x.shape[2:])
+        grid: Grid = (1, *x.shape[2:])[-3:]  # type: ignore[assignment]  # three sides
         x = self.norm(rearrange(x, "b d ... -> b (...) d"))
         return Tokens(x, None, grid_places(grid[-len(c.patch) :], 0, x.device), grid)

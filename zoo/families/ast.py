@@ -1,12 +1,9 @@
 """Audio Spectrogram Transformer (Gong et al. 2021, arXiv:2104.01778): ast_base."""
 
-from functools import partial
-
 from zoo.adapters import SpectrogramPatchesConfig
 from zoo.convert import Rule
-from zoo.families.family import Family, of_sizes
+from zoo.families.family import BLOCK, Configs, Family
 from zoo.heads import ClassifyConfig
-from zoo.nn import BackboneConfig
 from zoo.nn.backbone import one_stage
 
 # fmt: off
@@ -14,7 +11,7 @@ SIZES = {
     "ast_mu":   dict(dim=32,  depth=2,  heads=2, size=(32, 64), classes=10),
     "ast_base": dict(dim=768, depth=12, heads=12),
 }
-BODY, BLOCK = "audio_spectrogram_transformer", "backbone.stages.0.blocks.{i}"
+BODY = "audio_spectrogram_transformer"
 LAYER = f"{BODY}.layers.{{i}}"
 QKV = tuple(f"{LAYER}.attention.{n}_proj.*" for n in "qkv")
 HF = (
@@ -32,17 +29,17 @@ HF = (
     Rule("classifier.layernorm.*",                            "head.norm.*"),
     Rule("classifier.dense.*",                                "head.out.*"),
 )
+
+
+def build(dim: int, depth: int, heads: int, size: tuple[int, int] = (128, 1024),
+          classes: int = 527) -> Configs:
+    """Columns -> configs; the mean of class and distillation token answers."""
+    return (
+        SpectrogramPatchesConfig(dim=dim, size=size),
+        one_stage(dim=dim, depth=depth, heads=heads, eps=1e-12),
+        ClassifyConfig(dim=dim, classes=classes, pool="prefix", norm="layer", eps=1e-12),
+    )
 # fmt: on
 
 
-def build(
-    dim: int, depth: int, heads: int, size: tuple[int, int] = (128, 1024), classes: int = 527
-) -> tuple[SpectrogramPatchesConfig, BackboneConfig, ClassifyConfig]:
-    """Columns -> configs; the mean of class and distillation token answers."""
-    eps = 1e-12
-    head = ClassifyConfig(dim, classes, pool="prefix", norm="layer", eps=eps)
-    body = one_stage(dim=dim, depth=depth, heads=heads, eps=eps)
-    return SpectrogramPatchesConfig(dim, size), body, head
-
-
-AST = Family("ast", partial(of_sizes, SIZES), build, tuple(SIZES), {"hf": HF})
+AST = Family("ast", SIZES, build, {"hf": HF})

@@ -2,13 +2,11 @@
 (arXiv:1908.08962)."""
 
 from dataclasses import replace
-from functools import partial
 
 from zoo.adapters import SubwordsConfig
 from zoo.convert import Rule
-from zoo.families.family import Family, of_sizes
+from zoo.families.family import BLOCK, Configs, Family
 from zoo.heads import ClassifyConfig
-from zoo.nn import BackboneConfig
 from zoo.nn.backbone import one_stage
 
 # fmt: off
@@ -21,7 +19,6 @@ SIZES = {
     "bert_base":   dict(dim=768,  depth=12, heads=12),
     "bert_large":  dict(dim=1024, depth=24, heads=16),
 }
-BLOCK = "backbone.stages.0.blocks.{i}"
 QKV = tuple(f"encoder.layer.{{i}}.attention.self.{n}.*" for n in ("query", "key", "value"))
 HF = (
     Rule("embeddings.word_embeddings.weight",         "adapter.embed"),
@@ -36,23 +33,18 @@ HF = (
     Rule("encoder.layer.{i}.output.LayerNorm.*",      f"{BLOCK}.mlp_norm.*"),
     Rule("pooler.dense.*",                            None),
 )
+
+
+def build(dim: int, depth: int, heads: int, vocabulary: int = 30522, length: int = 512,
+          classes: int | None = None) -> Configs:
+    """Columns -> configs: norms behind the sums, none at the end."""
+    text = SubwordsConfig(
+        dim=dim, vocabulary=vocabulary, length=length, segments=2, norm="layer", eps=1e-12
+    )
+    body = one_stage(dim=dim, depth=depth, heads=heads, place="post", eps=1e-12)
+    head = None if classes is None else ClassifyConfig(dim=dim, classes=classes)
+    return text, replace(body, norm="none"), head
 # fmt: on
 
 
-def build(
-    dim: int,
-    depth: int,
-    heads: int,
-    vocabulary: int = 30522,
-    length: int = 512,
-    classes: int | None = None,
-) -> tuple[SubwordsConfig, BackboneConfig, ClassifyConfig | None]:
-    """Columns -> configs: norms behind the sums, none at the end."""
-    eps = 1e-12
-    adapter = SubwordsConfig(dim, vocabulary, length, segments=2, norm="layer", eps=eps)
-    body = one_stage(dim=dim, depth=depth, heads=heads, place="post", eps=eps)
-    body = replace(body, norm="none")
-    return adapter, body, None if classes is None else ClassifyConfig(dim, classes)
-
-
-BERT = Family("bert", partial(of_sizes, SIZES), build, tuple(SIZES), {"hf": HF})
+BERT = Family("bert", SIZES, build, {"hf": HF})

@@ -1,10 +1,15 @@
 """What a family is."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from zoo.convert import Rule
+
+BLOCK = "backbone.stages.0.blocks.{i}"  # our key of block i, where there is one stage
+Sides = int | tuple[int, int]
+Configs = tuple[Any, Any, Any]
 
 
 @dataclass(frozen=True)
@@ -13,19 +18,29 @@ class Family:
     convert one."""
 
     name: str
-    parse: Callable[[str], dict[str, Any] | None]
-    """A model's name -> the columns it stands for (dim, depth, patch, size ...), or None if it is
-    not of this family."""
-    build: Callable[..., tuple[Any, Any, Any]]
+    sizes: Mapping[str, Mapping[str, Any]]
+    """A table: a row's name -> its columns (dim, depth, heads ...), arguments of `build`."""
+    build: Callable[..., Configs]
     """Columns -> the configs of adapter, backbone and head (or None)."""
-    names: tuple[str, ...]
-    """The names that are listed; `parse` takes more."""
     rules: Mapping[str, tuple[Rule, ...]]
     """Conversion rules by layout."""
     preprocess: Mapping[str, Any] | None = None
     """Facts of a picture's preprocessing: mean, std, interpolation, crop."""
+    pattern: str = r"(?P<row>\w+)"
+    """How a model's name is read: a regular expression whose group `row` names a row of `sizes`,
+    and whose other groups are columns that stand in the name as whole numbers."""
+    listed: tuple[str, ...] = ()
+    """The names that are listed, where `pattern` takes more than the rows."""
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names that are listed."""
+        return self.listed or tuple(self.sizes)
 
-def of_sizes(sizes: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, Any] | None:
-    """`parse` for a family whose names are the rows of its table."""
-    return dict(sizes[name]) if name in sizes else None
+    def parse(self, name: str) -> dict[str, Any] | None:
+        """A model's name -> the columns it stands for, or None if it is not of this family."""
+        found = re.fullmatch(self.pattern, name)
+        if found is None or found["row"] not in self.sizes:
+            return None
+        numbers = {key: int(n) for key, n in found.groupdict().items() if key != "row"}
+        return {**self.sizes[found["row"]], **numbers}

@@ -1,15 +1,15 @@
 """GPT-2 (Radford et al. 2019): gpt2_small to gpt2_xl."""
 
-from functools import partial
+from typing import Any
 
 from zoo.adapters import SubwordsConfig
 from zoo.convert import Rule
-from zoo.families.family import Family, of_sizes
+from zoo.families.family import BLOCK, Configs, Family
 from zoo.heads import ClassifyConfig
-from zoo.nn import BackboneConfig
 from zoo.nn.backbone import one_stage
 
 # fmt: off
+BODY: dict[str, Any] = dict(causal=True, activation="gelu_tanh", eps=1e-5, init="depth_scaled")
 SIZES = {
     "gpt2_mu":     dict(dim=32,   depth=2,  heads=2, vocabulary=64, length=48),
     "gpt2_small":  dict(dim=768,  depth=12, heads=12),
@@ -17,7 +17,6 @@ SIZES = {
     "gpt2_large":  dict(dim=1280, depth=36, heads=20),
     "gpt2_xl":     dict(dim=1600, depth=48, heads=25),
 }
-BLOCK = "backbone.stages.0.blocks.{i}"
 HF = (
     Rule("wte.weight",                "adapter.embed"),
     Rule("wpe.weight",                "adapter.position"),
@@ -33,24 +32,15 @@ HF = (
     Rule("h.{i}.mlp.c_proj.bias",     f"{BLOCK}.mlp.down.bias"),
     Rule("ln_f.*",                    "backbone.norm.*"),
 )
+
+
+def build(dim: int, depth: int, heads: int, vocabulary: int = 50257, length: int = 1024,
+          classes: int | None = None) -> Configs:
+    """Columns -> configs."""
+    body = one_stage(dim=dim, depth=depth, heads=heads, **BODY)
+    head = None if classes is None else ClassifyConfig(dim, classes, pool="last")
+    return SubwordsConfig(dim=dim, vocabulary=vocabulary, length=length), body, head
 # fmt: on
 
 
-def build(
-    dim: int,
-    depth: int,
-    heads: int,
-    vocabulary: int = 50257,
-    length: int = 1024,
-    classes: int | None = None,
-) -> tuple[SubwordsConfig, BackboneConfig, ClassifyConfig | None]:
-    """Columns -> configs: causal, GELU by tanh."""
-    body = one_stage(
-        dim=dim, depth=depth, heads=heads, causal=True, activation="gelu_tanh", eps=1e-5,
-        init="depth_scaled",
-    )  # fmt: skip
-    head = None if classes is None else ClassifyConfig(dim, classes, pool="last")
-    return SubwordsConfig(dim, vocabulary, length), body, head
-
-
-GPT = Family("gpt", partial(of_sizes, SIZES), build, tuple(SIZES), {"hf": HF})
+GPT = Family("gpt", SIZES, build, {"hf": HF})

@@ -1,11 +1,8 @@
 """Swin (Liu et al. 2021, arXiv:2103.14030); timm's names: swin_tiny_patch4_window7_224."""
 
-import re
-from typing import Any
-
 from zoo.adapters import SwinPatches, SwinPatchesConfig
 from zoo.convert import Rule
-from zoo.families.family import Family
+from zoo.families.family import Configs, Family, Sides
 from zoo.heads import ClassifyConfig
 from zoo.nn import BackboneConfig
 
@@ -40,32 +37,20 @@ TIMM = (
 )
 
 
-def parse(name: str) -> dict[str, Any] | None:
-    """swin_SIZE_patchP_windowW_RESOLUTION -> its columns."""
-    found = re.fullmatch(rf"swin_({'|'.join(SIZES)})_patch(\d+)_window(\d+)_(\d+)", name)
-    if found is None:
-        return None
-    patch, window, size = (int(n) for n in found.groups()[1:])
-    return {**SIZES[found[1]], "patch": patch, "window": window, "size": size}
-
-
-def build(
-    dim: int, depths: tuple[int, ...], heads: tuple[int, ...], patch: int, window: int,
-    size: int | tuple[int, int], channels: int = 3, classes: int = 1000, pad: str = "mask",
-) -> tuple[SwinPatchesConfig, BackboneConfig, ClassifyConfig]:
+def build(dim: int, depths: tuple[int, ...], heads: tuple[int, ...], patch: int, window: int,
+          size: Sides, channels: int = 3, classes: int = 1000, pad: str = "mask") -> Configs:
     """Columns -> configs."""
     adapter = SwinPatchesConfig(
-        dim, tuple(depths), tuple(heads), (window,) * 2, (patch,) * 2, size, channels, pad=pad
+        dim=dim, depths=depths, heads=heads, window=(window,) * 2, patch=(patch,) * 2,
+        size=size, channels=channels, pad=pad,
     )
-    backbone = BackboneConfig(SwinPatches.stages_of(adapter), eps=adapter.eps)
-    end = dim * 2 ** (len(depths) - 1)
-    return adapter, backbone, ClassifyConfig(dim=end, classes=classes, pool="mean")
+    body = BackboneConfig(SwinPatches.stages_of(adapter), eps=adapter.eps)
+    head = ClassifyConfig(dim=dim * 2 ** (len(depths) - 1), classes=classes, pool="mean")
+    return adapter, body, head
 
 
-PREPROCESS = {
-    "mean": (0.485, 0.456, 0.406),
-    "std": (0.229, 0.224, 0.225),
-    "interpolation": "bicubic",
-    "crop": 0.9,
-}
-SWIN = Family("swin", parse, build, NAMES, {"timm": TIMM}, PREPROCESS)
+PATTERN = r"swin_(?P<row>\w+)_patch(?P<patch>\d+)_window(?P<window>\d+)_(?P<size>\d+)"
+PREPROCESS = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225),
+              "interpolation": "bicubic", "crop": 0.9}
+# fmt: on
+SWIN = Family("swin", SIZES, build, {"timm": TIMM}, PREPROCESS, PATTERN, NAMES)

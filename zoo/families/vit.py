@@ -1,14 +1,11 @@
 """Vision Transformer (Dosovitskiy et al. 2020, arXiv:2010.11929); timm's names:
 vit_base_patch16_224."""
 
-import re
-from typing import Any
-
 from zoo.adapters import PatchesConfig
 from zoo.convert import Rule
-from zoo.families.family import Family
+from zoo.families.family import BLOCK, Configs, Family, Sides
 from zoo.heads import ClassifyConfig
-from zoo.nn.backbone import BackboneConfig, one_stage
+from zoo.nn.backbone import one_stage
 
 # fmt: off
 SIZES = {
@@ -21,15 +18,12 @@ SIZES = {
     "giant":    dict(dim=1408, depth=40, heads=16, ratio=48 / 11),
     "gigantic": dict(dim=1664, depth=48, heads=16, ratio=64 / 13),
 }
-NAMES = tuple(f"vit_{end}" for end in (
-    "mu_patch8_32",      "tiny_patch16_224",  "tiny_patch16_384",  "small_patch32_224",
-    "small_patch32_384", "small_patch16_224", "small_patch16_384", "small_patch8_224",
-    "base_patch32_224",  "base_patch32_384",  "base_patch16_224",  "base_patch16_384",
-    "base_patch8_224",   "large_patch32_224", "large_patch32_384", "large_patch16_224",
-    "large_patch16_384", "large_patch14_224", "huge_patch14_224",  "giant_patch14_224",
-    "gigantic_patch14_224",
-))
-BLOCK = "backbone.stages.0.blocks.{i}"
+LISTED = {
+    "mu": "8_32", "tiny": "16_224 16_384", "small": "32_224 32_384 16_224 16_384 8_224",
+    "base": "32_224 32_384 16_224 16_384 8_224", "large": "32_224 32_384 16_224 16_384 14_224",
+    "huge": "14_224", "giant": "14_224", "gigantic": "14_224",
+}
+NAMES = tuple(f"vit_{row}_patch{end}" for row, ends in LISTED.items() for end in ends.split())
 TIMM = (
     Rule("cls_token",              "adapter.token", lead=1),
     Rule("reg_token",              "adapter.registers", lead=1),
@@ -49,26 +43,17 @@ TIMM = (
 )
 
 
-def parse(name: str) -> dict[str, Any] | None:
-    """vit_SIZE_patchP_RESOLUTION -> its columns."""
-    found = re.fullmatch(rf"vit_({'|'.join(SIZES)})_patch(\d+)_(\d+)", name)
-    if found is None:
-        return None
-    return {**SIZES[found[1]], "patch": int(found[2]), "size": int(found[3])}
-
-
-def build(
-    dim: int, depth: int, heads: int, ratio: float, patch: int | tuple[int, int],
-    size: int | tuple[int, int],
-    channels: int = 3, classes: int = 1000,
-) -> tuple[PatchesConfig, BackboneConfig, ClassifyConfig]:
+def build(dim: int, depth: int, heads: int, ratio: float, patch: Sides, size: Sides,
+          channels: int = 3, classes: int = 1000) -> Configs:
     """Columns -> configs; `ratio` is the MLP's width over the model's."""
     return (
         PatchesConfig(dim=dim, size=size, patch=patch, channels=channels),
         one_stage(dim=dim, depth=depth, heads=heads, hidden=int(dim * ratio)),
         ClassifyConfig(dim=dim, classes=classes),
     )
+# fmt: on
 
 
+PATTERN = r"vit_(?P<row>\w+)_patch(?P<patch>\d+)_(?P<size>\d+)"
 PREPROCESS = {"mean": (0.5, 0.5, 0.5), "std": (0.5, 0.5, 0.5), "interpolation": "bicubic"}
-VIT = Family("vit", parse, build, NAMES, {"timm": TIMM}, PREPROCESS)
+VIT = Family("vit", SIZES, build, {"timm": TIMM}, PREPROCESS, PATTERN, NAMES)

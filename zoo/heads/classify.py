@@ -8,13 +8,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from zoo.errors import OptionError, ShapeError, one_of
-from zoo.nn import Around, Attention, AttentionConfig, Part, initialise, make_norm
-from zoo.nn.init import owned
+from zoo.errors import ShapeError, one_of, require
+from zoo.nn import Around, Attention, AttentionConfig, Part, initialise, make_norm, owned
 from zoo.ops import Mask
 from zoo.shapes import check
 from zoo.tokens import Tokens
 
+Batch = Mapping[str, Any]  # what a loss reads of it: "target"
+Losses = dict[str, tuple[Tensor, Tensor]]  # a sum over samples and their count, by name
 TARGETS = ("label", "labels", "numbers")
 POOLS = ("class", "prefix", "mean", "last", "pick", "attention")
 
@@ -58,8 +59,6 @@ class Classify(Part[ClassifyConfig]):
         c = self.configure(config, fields)
         one_of("Classify", "pool", c.pool, POOLS)
         one_of("Classify", "target", c.target, TARGETS)
-        if c.classes < 1:
-            raise OptionError(f"Classify takes at least 1 class; got {c.classes}", "classes")
         self.dim, self.reads_class = c.dim, c.pool == "class"
         if c.pool == "attention":
             self.query = owned((1, c.dim))
@@ -75,48 +74,41 @@ class Classify(Part[ClassifyConfig]):
         return self.out(F.dropout(x, self.config.dropout, self.training))
 
     def pool(self, tokens: Tokens) -> Tensor:
-        """Tokens of (B, T, D) -> (B, D)."""
-        x, keep, prefix = tokens.x, tokens.keep, tokens.prefix
-        match self.config.pool:
+        """Tokens of (B, T, D) -> (B, D).
+
+        Of equal values `argmax` takes the first: of `keep` the first kept token, of its running
+        count the last kept one.
+        """
+        x, keep, prefix, kind = tokens.x, tokens.keep, tokens.prefix, self.config.pool
+        match kind:
             case "class":
-                return x[:, 0] if prefix or keep is None else x[batch_of(x), keep.int().argmax(1)]
-            case "prefix":
-                if not prefix:
-                    raise ShapeError("Classify with pool prefix takes a prefix; got none")
+                return x[:, 0] if prefix or keep is None else at(x, keep.int().argmax(1))
+            case "prefix" if prefix:
                 return x[:, :prefix].mean(1)
+            case "mean":
+                return mean(x[:, prefix:], None if keep is None else keep[:, prefix:])
             case "last":
-                return x[:, -1] if keep is None else x[batch_of(x), last_of(keep)]
-            case "pick":
-                if tokens.pick is None:
-                    raise ShapeError("Classify with pool pick takes Tokens with a pick; got none")
-                return x[batch_of(x), tokens.pick]
+                return x[:, -1] if keep is None else at(x, keep.cumsum(1).argmax(1))
+            case "pick" if tokens.pick is not None:
+                return at(x, tokens.pick)
             case "attention":
                 query = self.query.to(x.dtype).expand(len(x), 1, -1)
                 return self.gather(query, Around(Mask(keep=keep), source=x))[:, 0]
-        x = x[:, prefix:]
-        if keep is None:
-            return x.mean(1)
-        real = keep[:, prefix:, None]
-        return torch.where(real, x, 0).sum(1) / real.sum(1).clamp(min=1)
+        raise ShapeError(f"Classify with pool {kind} takes Tokens with a {kind}; got none")
 
-    def loss(
-        self, answer: Tensor, batch: Mapping[str, Tensor], smoothing: float = 0.0
-    ) -> dict[str, tuple[Tensor, Tensor]]:
+    def loss(self, answer: Tensor, batch: Batch, smoothing: float = 0.0) -> Losses:
         """(B, classes), {"target": ...} -> {"loss": (sum, count)}, summed over samples.
 
         label: (B,) int64 or (B, classes) shares, cross-entropy, of which `smoothing` is spread over
         all classes (Szegedy et al. 2016, arXiv:1512.00567).  labels: (B, classes) of 0 and 1,
         binary cross-entropy.  numbers: (B, classes), squared error; both means over classes.
         """
-        target, answer = batch["target"], answer.float()
-        match self.config.target:
-            case "labels":
-                each = F.binary_cross_entropy_with_logits(answer, target.float(), reduction="none")
-                total = each.mean(-1).sum()
-            case "numbers":
-                total = (answer - target.float()).square().mean(-1).sum()
-            case _:
-                total = F.cross_entropy(answer, target, reduction="sum", label_smoothing=smoothing)
+        target, answer, kind = batch["target"], answer.float(), self.config.target
+        if kind == "label":
+            total = F.cross_entropy(answer, target, reduction="sum", label_smoothing=smoothing)
+        else:
+            error = F.mse_loss if kind == "numbers" else F.binary_cross_entropy_with_logits
+            total = error(answer, target.float(), reduction="none").mean(-1).sum()
         return {"loss": (total, torch.tensor(len(target), device=answer.device))}
 
 
@@ -136,8 +128,8 @@ class Several(Part[SeveralConfig]):
     def __init__(self, config: SeveralConfig | None = None, /, **fields: Any):
         c = self.configure(config, fields)
         widths = {head.dim for head in c.heads.values()}
-        if len(widths) != 1:
-            raise OptionError(f"Several takes heads of one width; got {sorted(widths)}", "heads")
+        wants = "Several takes heads of one width"
+        require(len(widths) == 1, f"{wants}; got {sorted(widths)}", "heads")
         self.dim = widths.pop()
         self.reads_class = any(head.pool == "class" for head in c.heads.values())
         self.heads = nn.ModuleDict({name: Classify(head) for name, head in c.heads.items()})
@@ -146,9 +138,7 @@ class Several(Part[SeveralConfig]):
         """Tokens of (B, T, D) -> {name: (B, classes)}."""
         return {name: head(tokens) for name, head in self.heads.items()}
 
-    def loss(
-        self, answer: Mapping[str, Tensor], batch: Mapping[str, Any], smoothing: float = 0.0
-    ) -> dict[str, tuple[Tensor, Tensor]]:
+    def loss(self, answer: Mapping[str, Tensor], batch: Batch, smoothing: float = 0.0) -> Losses:
         """{name: (B, classes)}, {"target": {name: ...}} -> {name: (sum, count)}."""
         losses = {}
         for name, head in self.heads.items():
@@ -157,11 +147,14 @@ class Several(Part[SeveralConfig]):
         return losses
 
 
-def batch_of(x: Tensor) -> Tensor:
-    """(B, ...) -> (B,) int64: the row numbers, to pick one token of each sample."""
-    return torch.arange(len(x), device=x.device)
+def at(x: Tensor, place: Tensor) -> Tensor:
+    """(B, T, D), (B,) int64 -> (B, D): one token of each sample."""
+    return x[torch.arange(len(x), device=x.device), place]
 
 
-def last_of(keep: Tensor) -> Tensor:
-    """(B, T) bool -> (B,) int64: where the last kept token stands, padding left or right."""
-    return keep.shape[1] - 1 - keep.int().flip(1).argmax(1)
+def mean(x: Tensor, keep: Tensor | None) -> Tensor:
+    """(B, T, D), (B, T) bool -> (B, D): the mean of the kept tokens, zero where there are none."""
+    if keep is None:
+        return x.mean(1)
+    real = keep[..., None]
+    return torch.where(real, x, 0).sum(1) / real.sum(1).clamp(min=1)
