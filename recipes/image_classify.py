@@ -1,4 +1,4 @@
-"""One label per picture, from a folder with one sub-folder of pictures per class.
+"""Labels or numbers for pictures, from a folder of class folders, or a table.
 
     python recipes/image_classify.py --config configs/image_classify/vit_tiny_scratch.yaml \
         --data.train PICTURES
@@ -13,12 +13,17 @@ from zoo import data, training
 
 def splits(config):
     """Labels, and which pictures are for training, choosing and testing; every file is checked."""
-    return data.image_folder(config.data, seed=config.run.seed)
+    return data.splits(config.data, config.run.seed, "picture")
 
 
 def held_out(config, labels):
     """The test pictures alone, under the labels of a model."""
-    return data.evaluation_folder(config.data.test, labels, config.data.on_bad)
+    return data.held_out(config.data, labels, "picture")
+
+
+def build(config, splits):
+    """The model of the config, for these labels."""
+    return training.build(config, splits.labels, splits.target)
 
 
 def loaders(config, splits, model):
@@ -30,7 +35,7 @@ def main(config):
     """Data -> model -> task -> trainer. Nothing is written before the `with`."""
     seed_everything(config.run.seed, verbose=False)
     rows = splits(config)
-    model = training.build(config, labels=rows.labels)
+    model = build(config, rows)
     batches = loaders(config, rows, model)
     task = training.Task(model, config)
     with training.Run(config, model, rows) as run:

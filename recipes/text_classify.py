@@ -13,12 +13,17 @@ from zoo import data, inputs, training
 
 def splits(config):
     """Labels, and which texts are for training, choosing and testing; every row is checked."""
-    return data.table_splits(config.data, config.run.seed, "text")
+    return data.splits(config.data, config.run.seed, "text")
 
 
 def held_out(config, labels):
     """The test texts alone, under the labels of a model."""
-    return data.table_held_out(config.data, labels, "text")
+    return data.held_out(config.data, labels, "text")
+
+
+def build(config, splits):
+    """The model of the config, for these labels."""
+    return training.build(config, splits.labels, splits.target, inputs.text(config.data, splits))
 
 
 def loaders(config, splits, model):
@@ -30,9 +35,7 @@ def main(config):
     """Data -> model -> task -> trainer. Nothing is written before the `with`."""
     seed_everything(config.run.seed, verbose=False)
     rows = splits(config)
-    model = training.build(
-        config, rows.labels, rows.target, "text", lambda: inputs.text(config.data, rows.train.items)
-    )
+    model = build(config, rows)
     batches = loaders(config, rows, model)
     task = training.Task(model, config)
     with training.Run(config, model, rows) as run:

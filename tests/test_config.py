@@ -243,19 +243,19 @@ def test_locate_names_line_or_flag(house: Path):
         ),
         (
             {"data.val": 1},
-            "data.val takes a number above 0 and below 1 or a folder; got 1 (--data.val)",
+            "data.val takes a number above 0 and below 1 or a path; got 1 (--data.val)",
         ),
         (
             {"data.val": "1.5"},
-            "data.val takes a number above 0 and below 1 or a folder; got 1.5 (--data.val)",
+            "data.val takes a number above 0 and below 1 or a path; got 1.5 (--data.val)",
         ),
         (
             {"data.val": "null"},
-            "data.val takes a number above 0 and below 1 or a folder; got null (--data.val)",
+            "data.val takes a number above 0 and below 1 or a path; got null (--data.val)",
         ),
         (
             {"data.test": "2"},
-            "data.test takes a number above 0 and below 1, a folder or null; got 2 (--data.test)",
+            "data.test takes a number above 0 and below 1, a path or null; got 2 (--data.test)",
         ),
         ({"data.train": 2024}, "data.train takes text; got 2024 (--data.train); put it in quotes"),
         (
@@ -318,7 +318,7 @@ def test_one_sentence_for_a_bad_flag(house: Path, overrides: dict[str, Any], sen
 
 def test_a_missing_key_names_its_flag(house: Path):
     assert refused("image_classify/vit") == (
-        "image_classify/vit needs data.train (folder with one sub-folder of pictures per class); "
+        "image_classify/vit needs data.train (class folders of files, a table or hf:NAME); "
         "give --data.train VALUE or write it in configs/image_classify/vit.yaml"
     )
 

@@ -10,7 +10,7 @@ from torch import nn
 
 import zoo
 from zoo.nn import Attention, AttentionConfig, Axes, Backbone, Buckets, Continuous, Rope, Windows
-from zoo.ops import alibi_slopes, bucket, rotate, sincos
+from zoo.ops import alibi_slopes, bucket, join, rotate, sincos, split
 
 ROWS = torch.arange(64)[None, :, None]
 
@@ -193,8 +193,8 @@ def test_join_undoes_split(grid, window, shift, pad):
     grouping = Windows(window, shift, pad)
     x = torch.randn(2, math.prod(grid), 8)
     layout = grouping.layout(zoo.Tokens(x, grid=grid))
-    groups = grouping.split(x, layout, 0)
-    assert torch.equal(grouping.join(groups, layout, 0), x)
+    groups = split(x, layout)
+    assert torch.equal(join(groups, layout), x)
     assert groups.shape[1] == math.prod(window)
 
 

@@ -16,27 +16,55 @@ from zoo.training import recipes
 
 NAMES = recipes.names()
 LINES = 60
-MINIATURE = {"model.name": "vit_mu_patch8_32"}  # what stands in for the model of a recipe
 
 
-@pytest.fixture(scope="module")
-def pictures(tmp_path_factory):
+def write_pictures(root):
     """Two classes of 8 noisy pictures, dark and light; the test folder has 2 of each."""
-    root, noise = tmp_path_factory.mktemp("recipes"), np.random.default_rng(0)
+    noise = np.random.default_rng(0)
     for split, count in (("train", 8), ("test", 2)):
         for name, level in (("dark", 60), ("light", 190)):
             (root / split / name).mkdir(parents=True)
             for i in range(count):
                 pixels = np.clip(noise.normal(level, 30, (40, 32, 3)), 0, 255).astype(np.uint8)
                 Image.fromarray(pixels).save(root / split / name / f"{i}.png")
-    return root
+    return {"data.train": root / "train", "data.test": root / "test"}
 
 
-def miniature(pictures, folder):
+def write_texts(root):
+    """Two classes of 8 texts, cold and warm; the test table has 2 of each."""
+    words = {"cold": ["ice", "snow", "frost"], "warm": ["sun", "sand", "fire"]}
+    for split, count in (("train", 8), ("test", 2)):
+        rows = [
+            f"{w[i % 3]} and {w[(i + 1) % 3]},{n}" for n, w in words.items() for i in range(count)
+        ]
+        (root / f"{split}.csv").write_text("\n".join(["text,label", *rows]) + "\n")
+    return {"data.train": root / "train.csv", "data.test": root / "test.csv"}
+
+
+# Per task: what writes data, what stands in for a recipe's model, a batch of two samples.
+SMALL = {"model.adapter.dim": 32, "model.backbone.dim": 32, "model.backbone.depth": 2}
+TASKS = {
+    "image_classify": (write_pictures, {"model.name": "vit_mu_patch8_32"}),
+    "text_classify": (write_texts, {**SMALL, "data.vocabulary": 300}),
+}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """Flags of data by task."""
+    root = tmp_path_factory.mktemp("recipes")
+    flags = {}
+    for task, (write, _) in TASKS.items():
+        (root / task).mkdir()
+        flags[task] = {key: str(path) for key, path in write(root / task).items()}
+    return flags
+
+
+def miniature(name, data, folder):
+    task = name.split("/")[0]
     return {
-        **MINIATURE,
-        "data.train": str(pictures / "train"),
-        "data.test": str(pictures / "test"),
+        **TASKS[task][1],
+        **data[task],
         "run.epochs": 1,
         "run.global_batch": 8,
         "run.dir": str(folder),
@@ -70,29 +98,34 @@ def test_a_script_is_one_page(task):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_weight_gets_a_gradient(name):
+def test_every_weight_gets_a_gradient(name, data, tmp_path):
     """So plain DDP, which waits for every gradient, can train it."""
-    config = training.resolve(name, {"data.train": "anywhere"}).config
+    flags = miniature(name, data, tmp_path / "run")
+    config = training.resolve(name, flags).config
+    script = sys.modules[recipes.load(name).__module__]
     torch.manual_seed(0)
-    model = training.build(config, labels=["a", "b", "c"])
-    pixels = torch.randn(2, model.record.preprocess.channels, *model.record.preprocess.size)
-    total, _ = model.head.loss(model(pixels), {"target": torch.tensor([0, 2])})["loss"]
+    rows = script.splits(config)
+    model = script.build(config, rows)
+    batch = next(iter(script.loaders(config, rows, model).train_dataloader()))
+    total, _ = model.head.loss(model(**{k: v for k, v in batch.items() if k != "target"}), batch)[
+        "loss"
+    ]
     total.backward()
     without = [n for n, p in model.named_parameters() if p.grad is None or not p.grad.any()]
     assert without == []
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_miniature_runs(name, pictures, tmp_path):
-    result = training.train(name, miniature(pictures, tmp_path / "run"))
+def test_a_miniature_runs(name, data, tmp_path):
+    result = training.train(name, miniature(name, data, tmp_path / "run"))
     assert result.folder == tmp_path / "run" and set(result.metrics) == {"val", "test"}
     assert result.seconds > 0
     assert training.evaluate(result.folder) == result.metrics["test"]
 
 
-def test_the_script_is_the_same_run_as_the_command(pictures, tmp_path):
+def test_the_script_is_the_same_run_as_the_command(data, tmp_path):
     name = "image_classify/vit_tiny_scratch"
-    flags = miniature(pictures, tmp_path / "command")
+    flags = miniature(name, data, tmp_path / "command")
     assert cli.main(["train", name, *(f"--{key}={value}" for key, value in flags.items())]) == 0
     script = recipes.scripts()["image_classify"]
     flags["run.dir"] = tmp_path / "script"
@@ -107,7 +140,7 @@ def test_the_script_is_the_same_run_as_the_command(pictures, tmp_path):
     assert all(torch.equal(one[key], two[key]) for key in one)
 
 
-def test_a_recipe_can_take_another_main(pictures, tmp_path):
+def test_a_recipe_can_take_another_main(data, tmp_path):
     """`zoo copy` gives a script to change; what it returns is the result."""
     seen = []
 
@@ -115,6 +148,6 @@ def test_a_recipe_can_take_another_main(pictures, tmp_path):
         seen.append(config)
         return training.RunResult(Path("nowhere"), {}, 0.0)
 
-    flags = miniature(pictures, tmp_path / "run")
+    flags = miniature(NAMES[0], data, tmp_path / "run")
     assert training.train(NAMES[0], flags, main=main).folder == Path("nowhere")
     assert seen == [replace(training.resolve(NAMES[0], flags).config)]

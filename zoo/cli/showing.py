@@ -19,7 +19,7 @@ def show(args: argparse.Namespace, flags: Flags) -> int:
         layer, where = draft.origins[key]
         rows.append([key, shown(value), "" if value is MISSING else f"{layer} {where}".strip()])
     sections = unflatten(draft.values).get("model", {})
-    own = list(own_options(sections, draft.origins))
+    own = list(own_options(draft.name, sections, draft.origins))
     source = "the loaded model" if "load" in sections else "default"
     rows += [[f"model.{key}", shown(value), source] for key, value in own if args.all]
     write_table(["key", "value", "from"], rows)
@@ -28,19 +28,22 @@ def show(args: argparse.Namespace, flags: Flags) -> int:
     return 0
 
 
-def own_options(sections: dict[str, Any], origins: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+def own_options(
+    recipe: str, sections: dict[str, Any], origins: dict[str, Any]
+) -> Iterator[tuple[str, Any]]:
     """(dotted key, plain value) of each option of the model's parts that nothing gave."""
     import torch
 
     from zoo.nn.backbone import option_paths
     from zoo.nn.config import paths, to_plain
     from zoo.training.config import MODEL_FORMS, placing
-    from zoo.training.models import make_model
+    from zoo.training.models import KINDS, make_model, stand_in
 
     if not any(form in sections for form in MODEL_FORMS):
         return  # one must still be given
     with placing(origins), torch.device("meta"):
-        model = make_model(sections, ["a", "b"])
+        kind = KINDS[recipe.split("/")[0]]
+        model = make_model(sections, ["a", "b"], kind=kind, prepare=stand_in(kind))
     given = [key.removeprefix("model.") for key in origins if key.startswith("model.")]
     for section in ("adapter", "backbone", "head"):
         config = getattr(model, section).config

@@ -6,21 +6,13 @@
 from typing import TYPE_CHECKING, Any
 
 from zoo.data.folder import evaluation_folder, image_folder
-from zoo.data.from_table import table_held_out, table_splits
+from zoo.data.sources import held_out, splits
 from zoo.data.splits import Rows, Splits
 
 if TYPE_CHECKING:
     from zoo.data.loader import Batches
 
-__all__ = [
-    "Batches",
-    "Rows",
-    "Splits",
-    "evaluation_folder",
-    "image_folder",
-    "table_held_out",
-    "table_splits",
-]
+__all__ = ["Batches", "Rows", "Splits", "evaluation_folder", "held_out", "image_folder", "splits"]
 
 
 def __getattr__(name: str) -> Any:

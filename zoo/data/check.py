@@ -62,10 +62,6 @@ def look_all(items: Sequence[Any], look: Callable[[Any], Seen], what: str) -> li
 
 def look_at_cell(kind: str) -> Callable[[Any], Seen]:
     """What looks at one sample of a table: a text, or a file by its path or its bytes."""
-    if kind == "sound":
-        from zoo.inputs.sound import look_at_sound
-
-        return lambda source: Seen(*look_at_sound(source))
     return {"text": _look_at_text, "picture": _look}[kind]
 
 

@@ -43,10 +43,12 @@ class PrepareText(Prepare, kind="text"):
             kind = type(source).__name__
             raise UserError(f"a text model takes text; got {source!r} ({kind}): give it as text")
         text = repair(source or "").strip()
-        tokenizer = _tokenizer(self.tokenizer)
-        ids = tokenizer.encode(text, add_special_tokens=False).ids
-        first = tokenizer.token_to_id(SPECIAL["class"])
-        return torch.tensor([first, *ids][: self.length])
+        ids = _tokenizer(self.tokenizer).encode(text, add_special_tokens=False).ids
+        return torch.tensor([self.token("class"), *ids][: self.length])
+
+    def token(self, name: str) -> int:
+        """The id of one of `SPECIAL`."""
+        return _tokenizer(self.tokenizer).token_to_id(SPECIAL[name])  # type: ignore[return-value]  # it has all
 
     def finish(self, loaded: Tensor) -> Tensor:
         """(T,) -> (T,): ids are what a model takes."""
@@ -54,9 +56,7 @@ class PrepareText(Prepare, kind="text"):
 
     def augment(self, config: Any) -> Callable[[Tensor], Tensor]:
         """`config.augment`: none, or hide a share of the subwords while training: light, strong."""
-        return Masked(
-            _tokenizer(self.tokenizer).token_to_id(SPECIAL["mask"]), MASKED[config.augment]
-        )
+        return Masked(self.token("mask"), MASKED[config.augment])
 
     def batch(self, samples: Sequence[Tensor]) -> dict[str, Tensor]:
         """[(T,)] -> {"ids": (B, T) int64, "keep": (B, T) bool}, `keep` only where one is padded."""
@@ -140,12 +140,16 @@ def read_tokenizer(path: str | Path) -> str:
     return tokenizer.to_str()
 
 
-def text(config: Any, texts: Iterable[str]) -> PrepareText:
-    """The data section of a config, the texts of train -> how a new model reads texts.
+def text(config: Any, splits: Any) -> Callable[[], PrepareText]:
+    """The data section of a config, splits of texts -> what makes a new model's way to read texts.
 
-    With the tokenizer that `config.tokenizer` names, else one of `config.vocabulary` subwords
-    trained on the texts.
+    With the tokenizer that `config.tokenizer` names, else one of `config.vocabulary` subwords that
+    is trained, when it is asked for, on the texts of train.
     """
-    if config.tokenizer is not None:
-        return PrepareText(read_tokenizer(config.tokenizer), config.length)
-    return PrepareText(train_tokenizer(texts, config.vocabulary), config.length)
+
+    def prepare() -> PrepareText:
+        if config.tokenizer is not None:
+            return PrepareText(read_tokenizer(config.tokenizer), config.length)
+        return PrepareText(train_tokenizer(splits.train.items, config.vocabulary), config.length)
+
+    return prepare

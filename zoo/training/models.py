@@ -6,23 +6,36 @@ from pathlib import Path
 from typing import Any
 
 from zoo.errors import OptionError, one_of, suggest
-from zoo.inputs import Prepare, Preprocess
+from zoo.inputs import Prepare, PrepareText, Preprocess
+from zoo.inputs.text import train_tokenizer
 from zoo.model import Model, Record
 from zoo.registry import PARTS, create, find, load
 from zoo.shapes import pair
 from zoo.training.config import Config, flatten
 
+KINDS = {  # what the samples of a task are
+    "image_classify": "picture",
+    "text_classify": "text",
+    "audio_classify": "sound",
+    "series_forecast": "series",
+}
 ADAPTERS = {"picture": "Patches", "text": "Subwords", "sound": "Frames", "series": "Frames"}
+
+
+def stand_in(kind: str) -> Callable[[], Prepare] | None:
+    """What stands for the preprocessing that data would give, to show a model without data."""
+    if kind == "text":
+        return lambda: PrepareText(train_tokenizer([], 300))
+    return None
 
 
 def build(
     config: Config,
     labels: Sequence[str],
     target: str = "label",
-    kind: str = "picture",
     prepare: Callable[[], Prepare] | None = None,
 ) -> Model:
-    """The config's model with a head for these labels, for samples of a kind.
+    """The config's model with a head for these labels, for samples of the recipe's task.
 
     `model.name` and options make a new one, `model.load` takes a saved one with a new head where
     the labels differ, `model.backbone`, `adapter` and `head` put parts together by their kinds.
@@ -30,7 +43,7 @@ def build(
     model itself, as pictures do. OptionError for what the model or a part does not have, and for a
     model that cannot be trained on such samples.
     """
-    return make_model(config.model, labels, target, kind, prepare)
+    return make_model(config.model, labels, target, KINDS[config.recipe.split("/")[0]], prepare)
 
 
 def make_model(

@@ -44,13 +44,13 @@ COLUMNS = (IMAGE, TEXT, AUDIO)
 class DataConfig:
     """what is read"""
 
-    train: str = option("class folders of files, a table (CSV, JSONL, parquet) or hf:NAME")
+    train: str = option("class folders of files, a table or hf:NAME")
     val: float | str = option("share of train to choose by, or a source", 0.1, **SHARE)
     test: float | str | None = option("share held out, or a source", None, **SHARE)
     input: str | None = option("column of the samples, null = recognised", None, tasks=COLUMNS)
     label: str | None = option("column of the labels, null = recognised", None)
     task: Literal["label", "labels", "numbers"] | None = option(
-        "what labels are: one each, several, numbers; null = recognised", None, tasks=COLUMNS
+        "what labels are, null = recognised", None, tasks=COLUMNS
     )
     group: str | None = option("column whose values stay on one side", None, tasks=COLUMNS)
     time: str | None = option("column of dates: val and test are the latest", None)
