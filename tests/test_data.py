@@ -21,6 +21,7 @@ from zoo.data.sampling import EvalSampler, TrainSampler, permutation, stream_see
 from zoo.data.splits import draw
 from zoo.errors import UserError
 from zoo.inputs import Preprocess, decode_image
+from zoo.inputs.augmentation import Mix
 
 FOLDERS = Path(__file__).parents[2] / "shared" / "cases" / "folders"
 IMAGES = FOLDERS.parent / "images"
@@ -496,10 +497,11 @@ def images(splits: Splits, **options: object) -> data.Batches:
         "micro_batch": None,
         "global_batch": 4,
         "seed": 0,
+        "mix": "none",
     }
     o = SimpleNamespace(**(given | options))
     config = SimpleNamespace(
-        data=SimpleNamespace(augment=o.augment, flip=True),
+        data=SimpleNamespace(augment=o.augment, flip=True, mix=o.mix),
         run=SimpleNamespace(seed=o.seed, global_batch=o.global_batch),
         hw=SimpleNamespace(workers=o.workers, micro_batch=o.micro_batch, accelerator="cpu"),
     )
@@ -676,3 +678,25 @@ def test_digits_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
         assert caught.value.code == 2
         assert capsys.readouterr().err.startswith("digits are written to a")
     assert [f.name for f in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("mix", ["mixup", "cutmix", "both"])
+@pytest.mark.parametrize("size", [1, 2, 3, 7])
+def test_mixing_takes_any_batch_size_and_labels_sum_to_one(mix: str, size: int):
+    torch.manual_seed(0)
+    blend = Mix(mix, 4)
+    pixels, target = torch.rand(size, 3, 8, 8), torch.arange(size) % 4
+    for _ in range(10):
+        mixed, shares = blend(pixels, target)
+        assert mixed.shape == pixels.shape and shares.shape == (size, 4)
+        torch.testing.assert_close(shares.sum(1), torch.ones(size))
+        own = shares.gather(1, target[:, None])
+        assert (own > 0).all() or mix != "mixup"
+
+
+def test_a_mixed_epoch_is_a_function_of_seed_and_number(pets: Splits):
+    one, two = (list(images(pets, mix="both").train_dataloader()) for _ in range(2))
+    assert all(torch.equal(a[name], b[name]) for a, b in zip(one, two, strict=True) for name in a)
+    assert one[0]["target"].shape[1] == 2
+    held = list(images(pets, mix="both").test_dataloader())
+    assert held[0]["target"].ndim == 1

@@ -15,23 +15,31 @@ from zoo.data.sampling import EvalSampler, TrainSampler, stream_seed
 from zoo.data.splits import Rows, Splits
 from zoo.errors import UserError
 from zoo.inputs import Prepare
+from zoo.inputs.augmentation import Mix
 
 IN_MEMORY = 200_000_000  # bytes of decoded samples that are kept rather than decoded every epoch
 NO_WORKERS = 2**25  # values per epoch that are sooner made than a worker process is started
 AT_MOST = 4  # worker processes by default
 
 
-class Samples(Dataset[tuple[Tensor, Any]]):
-    """Rows as (a sample's tensor, its target).
+class Samples(Dataset[tuple[Tensor, Any, tuple[int, int]]]):
+    """Rows as (a sample's tensor, its target, (epoch, row)).
 
     A key is a row, or (epoch, row) for training: random numbers then come from (seed, epoch, row)
     alone, and the global generator is left as it was. So what is drawn depends neither on the
     number of workers nor on what ran before, and dropout not on the data.
     """
 
-    def __init__(self, rows: Rows, prepare: Prepare, vary: Callable[[Any], Tensor], seed: int):
+    def __init__(
+        self,
+        rows: Rows,
+        prepare: Prepare,
+        vary: Callable[[Any], Tensor],
+        seed: int,
+        mix: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None = None,
+    ):
         self.items, self.targets = rows.items, rows.targets
-        self.prepare, self.vary, self.seed = prepare, vary, seed
+        self.prepare, self.vary, self.seed, self.mix = prepare, vary, seed, mix
         self.kept: list[Any] | None = None
 
     def keep(self) -> None:
@@ -42,16 +50,20 @@ class Samples(Dataset[tuple[Tensor, Any]]):
     def __len__(self) -> int:
         return len(self.items)
 
-    def __getitem__(self, key: int | tuple[int, int]) -> tuple[Tensor, Any]:
+    def __getitem__(self, key: int | tuple[int, int]) -> tuple[Tensor, Any, tuple[int, int]]:
         epoch, row = key if isinstance(key, tuple) else (0, key)
         loaded = self.kept[row] if self.kept else self.prepare.load(self.items[row])
         with _drawing_from(stream_seed(self.seed, "augment", epoch, row)):
-            return self.vary(loaded), self.targets[row]
+            return self.vary(loaded), self.targets[row], (epoch, row)
 
-    def collate(self, samples: Sequence[tuple[Tensor, Any]]) -> dict[str, Tensor]:
+    def collate(self, samples: Sequence[tuple[Tensor, Any, tuple[int, int]]]) -> dict[str, Tensor]:
         """Samples -> the model's inputs by name, and "target"."""
-        targets = torch.tensor([target for _, target in samples])
-        return {**self.prepare.batch([x for x, _ in samples]), "target": targets}
+        inputs = self.prepare.batch([x for x, _, _ in samples])
+        target = torch.tensor([target for _, target, _ in samples])
+        if self.mix is not None:
+            with _drawing_from(stream_seed(self.seed, "mix", *samples[0][2])):
+                inputs["pixels"], target = self.mix(inputs["pixels"], target)
+        return {**inputs, "target": target}
 
 
 class Batches(lightning.LightningDataModule):
@@ -106,10 +118,11 @@ class Batches(lightning.LightningDataModule):
     def _make(self, rows: Rows, split: str, rank: int, world: int) -> DataLoader[Any]:
         seed, workers = self.config.run.seed, self.workers(rows)
         vary = self.vary.get(split, self.prepare.finish)
-        samples = Samples(rows, self.prepare, vary, seed)
+        training = split == "train"
+        blend = self.config.data.mix if training else "none"
+        samples = Samples(rows, self.prepare, vary, seed, mixing(blend, self.splits))
         if self.in_memory:
             samples.keep()
-        training = split == "train"
         return DataLoader(
             samples,
             collate_fn=samples.collate,
@@ -129,6 +142,15 @@ class Batches(lightning.LightningDataModule):
             return self.config.hw.workers
         little = self.in_memory and len(rows) * self.prepare.work <= NO_WORKERS
         return 0 if little else min(cores(), AT_MOST)
+
+
+def mixing(mix: str, splits: Splits) -> Mix | None:
+    """`config.mix` -> what mixes pictures. UserError where there is not one label each."""
+    if mix == "none":
+        return None
+    if splits.target != "label":
+        raise UserError(f"data.mix takes pictures with one label each; these have {splits.target}")
+    return Mix(mix, len(splits.labels))
 
 
 @contextmanager

@@ -53,3 +53,22 @@ class Augment:
         """A decoded picture of any size -> (channels, height, width), float32, normalised."""
         pixels = self.preprocess.tensor(self.on_picture(picture))
         return pixels if self.on_tensor is None else self.on_tensor(pixels)
+
+
+class Mix:
+    """(B, C, H, W), (B,) -> blended pictures and (B, classes) shares of labels that sum to 1.
+
+    "mixup" adds two pictures, weighted (Zhang et al. 2017, arXiv:1710.09412), "cutmix" puts a box
+    of one into the other (Yun et al. 2019, arXiv:1905.04899), "both" draws one of them for each
+    batch. Any batch size; one picture alone is mixed with itself.
+    """
+
+    def __init__(self, mix: str, classes: int):
+        mixup = v2.MixUp(alpha=0.2, num_classes=classes)
+        cutmix = v2.CutMix(alpha=1.0, num_classes=classes)
+        kinds = {"mixup": [mixup], "cutmix": [cutmix], "both": [mixup, cutmix]}
+        self.blend = v2.RandomChoice(kinds[mix])
+
+    def __call__(self, pixels: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """Draws from torch's global generator alone."""
+        return self.blend(pixels, target)
