@@ -121,7 +121,10 @@ def test_flags_may_stand_anywhere():
             "there is no key 'optim.lrr' (--optim.lrr); did you mean 'optim.lr'?",
         ),
         (["list", "model"], "zoo list has no 'model'; did you mean 'models'?"),
-        (["list", "xyz"], "zoo list has no 'xyz'; give models, recipes, runs or nothing for all"),
+        (
+            ["list", "xyz"],
+            "zoo list has no 'xyz'; give models, recipes, runs, plugins or nothing for all",
+        ),
         (["list", "--optim.lr", "1"], "zoo list takes no keys of a config; got --optim.lr"),
         (
             ["evaluate", "run", "--optim.lr", "1"],
@@ -263,10 +266,11 @@ def test_list_models(capsys: pytest.CaptureFixture[str]):
 
 
 def test_list_all(house: Path, capsys: pytest.CaptureFixture[str]):
-    models, found, runs = said(capsys, "list").split("\n\n")
+    models, found, runs, plugins = said(capsys, "list").split("\n\n")
     assert models.splitlines() == ["model", *zoo.list_models()]
     assert cells(found) == [["recipe", "about"], ["image_classify/vit", "A small one"]]
-    assert runs == "no runs\n"
+    assert runs == "no runs"
+    assert plugins.startswith(("no plugins", "plugin"))
 
 
 def test_list_runs(house: Path, capsys: pytest.CaptureFixture[str]):

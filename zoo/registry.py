@@ -1,7 +1,7 @@
 """From names to models: `create` a new one, `load` a saved one, list what there is."""
 
+import inspect
 import numbers
-import typing
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatch
@@ -11,31 +11,25 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from zoo import adapters, checkpoint, heads
+from zoo import checkpoint
 from zoo.errors import OptionError, UserError, require, suggest
-from zoo.families import FAMILIES, Family
+from zoo.extend import families, kinds
+from zoo.families import Family
 from zoo.inputs import Prepare, Preprocess
 from zoo.model import CARRIED, Model, Record, load_state
-from zoo.nn import Backbone, Part
+from zoo.nn import Part
 from zoo.nn.backbone import option_paths
 from zoo.nn.backbone import set_option as set_backbone
-from zoo.nn.config import make_config, match, paths, put, read_option
+from zoo.nn.config import hints_of, make_config, match, paths, put, read_option
 from zoo.shapes import pair
 
-
-def parts_of(package: Any) -> dict[str, type[Part]]:
-    """The parts that a package shows, by name."""
-    kinds = [k for k in vars(package).values() if isinstance(k, type) and issubclass(k, Part)]
-    return {kind.__name__: kind for kind in kinds}
-
-
-PARTS = {"adapter": parts_of(adapters), "backbone": {"Backbone": Backbone}, "head": parts_of(heads)}
+SECTIONS = ("adapter", "backbone", "head")
 
 
 def list_models(pattern: str = "*") -> list[str]:
     """Names that `create` takes, those that match an fnmatch pattern. Other sizes of a family can
     be created too."""
-    return [name for family in FAMILIES for name in family.names if fnmatch(name, pattern)]
+    return [name for family in families() for name in family.names if fnmatch(name, pattern)]
 
 
 def create(name: str, classes: int | Sequence[str] | None = None, **options: Any) -> Model:
@@ -53,13 +47,13 @@ def create(name: str, classes: int | Sequence[str] | None = None, **options: Any
     headless, given = "head" in options, options.pop("head", None)
     wants = "create takes head=None alone (other heads: Model(adapter, backbone, head))"
     require(given is None, f"{wants}; got {given!r}", "head")
-    hints = typing.get_type_hints(family.build)
-    columns |= {key: options.pop(key) for key in list(options) if key in hints}
-    columns = {key: read_option("create", key, hints[key], columns[key]) for key in columns}
-    configs: dict[str, Any] = dict(zip(PARTS, family.build(**columns), strict=True))
+    hints, taken = hints_of(family.build), inspect.signature(family.build).parameters
+    columns |= {key: options.pop(key) for key in list(options) if key in taken}
+    columns = {k: read_option("create", k, hints.get(k, Any), v) for k, v in columns.items()}
+    configs: dict[str, Any] = dict(zip(SECTIONS, family.build(**columns), strict=True))
     made = configs["adapter"]
     for key, value in options.items():
-        set_option(configs, key, value, hints)
+        set_option(configs, key, value, taken)
     shape = getattr(Part.of_config[type(made)], "stages_of", None)
     if shape is not None and shape(made) != shape(configs["adapter"]):
         given = ", ".join(key for key in options if key.startswith("adapter."))
@@ -99,11 +93,11 @@ def load(folder: str | Path, classes: int | Sequence[str] | None = None) -> Mode
 
 def from_saved(saved: dict[str, Any], state: dict[str, Tensor], where: Path) -> Model:
     """config.json and tensors -> the model. Errors of damaged values are `load`'s to explain."""
-    configs = {section: read_config(section, saved.get(section), where) for section in PARTS}
+    configs = {section: read_config(section, saved.get(section), where) for section in SECTIONS}
     facts = dict(saved.get("record") or {})
     prepare = facts.pop("preprocess", None)
     record: Record = make_config(Record, facts, f"The record in {where}")
-    known = (family.rules for family in FAMILIES if family.name == record.family)
+    known = (family.rules for family in families() if family.name == record.family)
     carried: dict[str, dict[str, Tensor]] = {}
     for key in [key for key in state if key.startswith(CARRIED)]:
         layout, _, name = key.removeprefix(CARRIED).partition(".")
@@ -118,7 +112,7 @@ def from_saved(saved: dict[str, Any], state: dict[str, Tensor], where: Path) -> 
 def find(name: str) -> tuple[Family, dict[str, Any]]:
     """A model's name -> its family and columns. OptionError with the closest name where no family
     takes it."""
-    for family in FAMILIES if isinstance(name, str) else ():
+    for family in families() if isinstance(name, str) else ():
         columns = family.parse(name)
         if columns is not None:
             return family, columns
@@ -151,10 +145,10 @@ def read_config(section: str, saved: Any, where: Path) -> Any:
     """A part's JSON -> its config, or None for no head. UserError for what this version lacks."""
     if saved is None and section == "head":
         return None
-    fields, kinds = dict(saved) if isinstance(saved, dict) else {}, PARTS[section]
-    if (kind := fields.pop("kind", None)) not in kinds:
-        raise UserError(f"load takes the {section} {' or '.join(kinds)}; got {kind!r} in {where}")
-    return make_config(kinds[kind].Config, fields, kind)
+    fields, known = dict(saved) if isinstance(saved, dict) else {}, kinds(section)
+    if (kind := fields.pop("kind", None)) not in known:
+        raise UserError(f"load takes the {section} {' or '.join(known)}; got {kind!r} in {where}")
+    return make_config(known[kind].Config, fields, kind)
 
 
 def set_option(configs: dict[str, Any], key: str, value: Any, columns: Iterable[str]) -> None:

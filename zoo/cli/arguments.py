@@ -10,7 +10,7 @@ import zoo
 from zoo.errors import UserError
 
 Flags = dict[str, Any]
-LISTS = ("models", "recipes", "runs")
+LISTS = ("models", "recipes", "runs", "plugins")
 
 
 class Parser(argparse.ArgumentParser):
@@ -58,7 +58,7 @@ def make_parser() -> Parser:
     bad = "report an unreadable file in its row (default), or stop"
     sub.add_argument("--on-bad", choices=["report", "raise"], default="report", help=bad)
 
-    sub = add("list", "list models, recipes and runs")
+    sub = add("list", "list models, recipes, runs and plugins")
     sub.add_argument("what", nargs="?", metavar="WHAT", help=" or ".join(LISTS))
     sub.add_argument("pattern", nargs="?", default="*", metavar="PATTERN", help='such as "vit*"')
 

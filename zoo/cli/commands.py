@@ -56,7 +56,12 @@ def evaluate(args: argparse.Namespace, flags: Flags) -> int:
 
 def list_(args: argparse.Namespace, flags: Flags) -> int:
     """`zoo list`."""
-    tables = {"models": list_models, "recipes": list_recipes, "runs": list_runs}
+    tables = {
+        "models": list_models,
+        "recipes": list_recipes,
+        "runs": list_runs,
+        "plugins": list_plugins,
+    }
     if args.what not in (None, *LISTS):
         hint = suggest(args.what, LISTS) or f"; give {', '.join(LISTS)} or nothing for all"
         raise UserError(f"zoo list has no {args.what!r}{hint}")
@@ -84,6 +89,18 @@ def list_recipes(pattern: str) -> Table:
     firsts = [recipes.find(name).read_text(encoding="utf-8").partition("\n")[0] for name in names]
     notes = [first.lstrip("# ") if first.startswith("#") else "" for first in firsts]
     return ["recipe", "about"], [list(row) for row in zip(names, notes, strict=True)]
+
+
+def list_plugins(pattern: str) -> Table:
+    """What other packages bring, and why one of them cannot be used."""
+    from zoo.extend import plugins
+
+    rows = [
+        [p.name, p.group, p.package, p.reason or "ok"]
+        for p in plugins()
+        if fnmatch(p.name, pattern)
+    ]
+    return ["plugin", "group", "package", "state"], rows
 
 
 def list_runs(pattern: str) -> Table:

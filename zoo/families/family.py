@@ -31,6 +31,8 @@ class Family:
     and whose other groups are columns that stand in the name as whole numbers."""
     listed: tuple[str, ...] = ()
     """The names that are listed, where `pattern` takes more than the rows."""
+    api: int = 1
+    """The version of this interface that a family from another package was written for."""
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from zoo.errors import OptionError, one_of, suggest
+from zoo.extend import kinds
 from zoo.inputs import Prepare, PrepareText, Preprocess
 from zoo.inputs.text import train_tokenizer
 from zoo.model import Model, Record
-from zoo.registry import PARTS, create, find, load
+from zoo.registry import SECTIONS, create, find, load
 from zoo.shapes import pair
 from zoo.training.config import Config, flatten
 
@@ -130,8 +131,8 @@ def assemble(
     Backbone, Classify).
     """
     for section, given in sections.items():
-        if section not in PARTS:
-            hint = suggest(section, PARTS) or f"; it takes {', '.join(PARTS)}"
+        if section not in SECTIONS:
+            hint = suggest(section, SECTIONS) or f"; it takes {', '.join(SECTIONS)}"
             raise OptionError(f"a model of parts has no section {section!r}{hint}", section)
         if not isinstance(given, Mapping):
             wants = f"model.{section} takes options of its own, such as kind"
@@ -139,12 +140,12 @@ def assemble(
 
     def part(section: str, default: str, **options: Any) -> Any:
         given = {"kind": default, **options, **(sections.get(section) or {})}
-        name = one_of("model", f"{section}.kind", given.pop("kind"), PARTS[section])
+        name = one_of("model", f"{section}.kind", given.pop("kind"), kinds(section))
         if section == "head" and name != "Classify":
             wants = "a training takes the head Classify"
             raise OptionError(f"{wants}; got {name}", "head.kind")
         try:
-            return PARTS[section][name](**given)
+            return kinds(section)[name](**given)
         except OptionError as error:  # a part does not know where it stands
             raise OptionError(str(error), f"{section}.{error.key}") from error
 

@@ -1,0 +1,98 @@
+"""What other installed packages bring: families, adapters and heads behind entry points.
+
+A package says in its pyproject.toml, for example,
+
+    [project.entry-points."zoo.adapters"]
+    Series = "my_package:Series"
+
+and `Series`, a Part with `api = 1`, stands beside the built-in ones by its entry point's name: in
+recipes (`model.adapter.kind: Series`), in saved models, in `zoo list plugins`. A broken one, or one
+whose name is taken, is listed with the reason and otherwise left out; nothing else fails.
+"""
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from typing import Any
+
+from zoo import adapters, heads
+from zoo.families import FAMILIES, Family
+from zoo.nn import Backbone, Part
+
+API = 1
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """An entry point, and what became of it."""
+
+    group: str
+    """families, adapters or heads."""
+    name: str
+    package: str
+    value: Any = None
+    """The Family or the class; None if it cannot be used."""
+    reason: str = ""
+    """Why it cannot be used; "" if it can."""
+
+
+def parts_of(package: Any) -> dict[str, type[Part]]:
+    """The parts that a package shows, by name."""
+    kinds = [k for k in vars(package).values() if isinstance(k, type) and issubclass(k, Part)]
+    return {kind.__name__: kind for kind in kinds}
+
+
+BUILT_IN: Mapping[str, Mapping[str, Any]] = {
+    "families": {family.name: family for family in FAMILIES},
+    "adapters": parts_of(adapters),
+    "heads": parts_of(heads),
+}
+
+
+@functools.cache
+def plugins() -> tuple[Plugin, ...]:
+    """Every entry point of the three groups, each with its value or the reason why not."""
+    found: list[Plugin] = []
+    for group in BUILT_IN:
+        taken = dict.fromkeys(BUILT_IN[group], "omnizoo")
+        for point in sorted(entry_points(group=f"zoo.{group}"), key=lambda p: (p.name, p.value)):
+            package = point.dist.name if point.dist else "?"
+            try:
+                value = point.load()
+                reason = fault(group, value)
+            except Exception as error:  # a plugin's own code may raise anything
+                value, reason = None, f"{type(error).__name__}: {error}"
+            if not reason and point.name in taken:
+                reason = f"{taken[point.name]} has that name"
+            if not reason:
+                taken[point.name] = package
+            found.append(Plugin(group, point.name, package, None if reason else value, reason))
+    return tuple(found)
+
+
+def fault(group: str, value: Any) -> str:
+    """What is wrong with a plugin's value; "" if nothing is."""
+    if group == "families":
+        right = isinstance(value, Family)
+    else:
+        right = isinstance(value, type) and issubclass(value, Part) and "Config" in vars(value)
+    if not right:
+        wants = "a Family" if group == "families" else "a subclass of zoo.nn.Part with a Config"
+        return f"it is {value!r}, not {wants}"
+    has = getattr(value, "api", None)
+    return "" if has == API else f"its api is {has}; this version takes {API}"
+
+
+def families() -> tuple[Family, ...]:
+    """Built-in families, then those of plugins."""
+    return (*FAMILIES, *(p.value for p in plugins() if p.group == "families" and p.value))
+
+
+def kinds(section: str) -> dict[str, type[Part]]:
+    """The parts that may stand in a model's section "adapter", "backbone" or "head", by name."""
+    if section == "backbone":
+        return {"Backbone": Backbone}
+    group = f"{section}s"
+    more = {p.name: p.value for p in plugins() if p.group == group and p.value}
+    return {**BUILT_IN[group], **more}
