@@ -41,12 +41,19 @@ def write_texts(root):
     return {"data.train": root / "train.csv", "data.test": root / "test.csv"}
 
 
-# Per task: what writes data, what stands in for a recipe's model, a batch of two samples.
+# Per task: what writes data, what makes a recipe's model small.
 SMALL = {"model.adapter.dim": 32, "model.backbone.dim": 32, "model.backbone.depth": 2}
 TASKS = {
-    "image_classify": (write_pictures, {"model.name": "vit_mu_patch8_32"}),
+    "image_classify": (write_pictures, SMALL),
     "text_classify": (write_texts, {**SMALL, "data.vocabulary": 300}),
 }
+# And where a recipe's model is of another make.
+OTHERS = {
+    "image_classify/vit_tiny_scratch": {"model.name": "vit_mu_patch8_32"},
+    "image_classify/swin_tiny_scratch": {
+        "model.adapter.dim": 16, "model.adapter.depths": [2, 2], "model.adapter.heads": [1, 2],
+    },
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +70,7 @@ def data(tmp_path_factory):
 def miniature(name, data, folder):
     task = name.split("/")[0]
     return {
-        **TASKS[task][1],
+        **OTHERS.get(name, TASKS[task][1]),
         **data[task],
         "run.epochs": 1,
         "run.global_batch": 8,

@@ -40,6 +40,9 @@ def table_splits(config: Any, seed: int, kind: str) -> Splits:
     task, why = task_of(_cells(tables["train"], columns.label), config.task, roots["train"])
     labels = labels_in(_cells(tables["train"], columns.label), task, columns.label, roots["train"])
     notes = [*columns.notes, why]
+    blank = sum(cell != cell.strip() for cell in _cells(tables["train"], columns.label))
+    if blank and task != "numbers":
+        notes.append(f"blanks around labels do not count: {blank} of train have some")
     data, skipped = {}, []
     for split in (s for s in ("train", "val", "test") if s in tables):
         data[split], bad = rows_of(

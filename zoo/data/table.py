@@ -57,6 +57,8 @@ def read_tables(path: str | os.PathLike[str], key: str) -> "dict[str, Dataset]":
         except UserError:
             raise
         except Exception as error:  # its readers raise pandas', pyarrow's and bare ones
+            if "corresponds to no data" in str(error):
+                raise UserError(f"{key} takes a table with rows; {path} has none") from error
             cause = error.__cause__ or error
             reason = str(cause).strip().splitlines()
             raise UserError(
@@ -66,7 +68,7 @@ def read_tables(path: str | os.PathLike[str], key: str) -> "dict[str, Dataset]":
     tables = _by_split(found if isinstance(found, dict) else {"train": found}, path, key)
     for split, table in tables.items():
         if not len(table):
-            raise UserError(f"{key} takes a table with rows; the {split} rows of {path} are none")
+            raise UserError(f"{key} takes a table with rows; the {split} of {path} has none")
     return tables
 
 

@@ -1,7 +1,7 @@
 """The model section of a config -> a model to train."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -139,8 +139,10 @@ def assemble(
             raise OptionError(f"{wants}; got {given!r}", section)
 
     def part(section: str, default: str, **options: Any) -> Any:
-        given = {"kind": default, **options, **(sections.get(section) or {})}
-        name = one_of("model", f"{section}.kind", given.pop("kind"), kinds(section))
+        given = dict(sections.get(section) or {})
+        name = one_of("model", f"{section}.kind", given.pop("kind", default), kinds(section))
+        takes = {field.name for field in fields(kinds(section)[name].Config)}
+        given = {key: value for key, value in options.items() if key in takes} | given
         if section == "head" and name != "Classify":
             wants = "a training takes the head Classify"
             raise OptionError(f"{wants}; got {name}", "head.kind")
