@@ -49,7 +49,10 @@ def test_model_side_reaches_its_budget():
 
 
 def test_model_side_does_not_grow():
-    assert model_side() <= 2380
+    """Families apart: each new one adds its own lines."""
+    families = make_docs.total(make_docs.ROOT / "zoo" / "families")
+    grown = "raise the figure if what came in is worth it, in the same commit"
+    assert model_side() - families <= 2105, grown
 
 
 def test_families_keep_their_budget():

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import zoo
-from zoo.errors import OptionError
+from zoo.errors import OptionError, ShapeError
 from zoo.nn import Attention, AttentionConfig, Backbone, Block, BlockConfig, Stage
 from zoo.ops import Mask, attend, cached, drop_path, resize_table, sincos_grid
 from zoo.tokens import Tokens
@@ -239,3 +239,10 @@ def test_the_balance_of_experts_counts_real_tokens_alone():
         losses.append(details.aux[0])
     torch.testing.assert_close(*losses)
     assert losses[0] > 0
+
+
+@pytest.mark.parametrize("position", ["rope", "alibi", "buckets"])
+def test_tokens_without_positions_are_refused_by_relations(position):
+    body = Backbone(dim=16, depth=1, heads=2, position=position)
+    with pytest.raises(ShapeError, match=f"got the position {position} and none"):
+        body(Tokens(torch.randn(1, 3, 16)))

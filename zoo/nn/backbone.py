@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from zoo.errors import OptionError, require
+from zoo.errors import OptionError, ShapeError, require
 from zoo.nn.attention import Around, Attention, AttentionConfig
 from zoo.nn.block import Block, BlockConfig
 from zoo.nn.config import match, paths, put
@@ -176,6 +176,9 @@ def surroundings(part: nn.Module, tokens: Tokens, source: Tokens | None, base: A
             raise OptionError("Backbone with cross-attention takes a source; got none", "source")
         return Around(Mask(keep=source.keep), source=source.x, maps=base.maps)
     c, keep, places, positions = part.config, tokens.keep, tokens.positions, tokens.positions
+    if positions is None and c.position is not None and tokens.grid is None:
+        got = f"the position {c.position.kind} and none"
+        raise ShapeError(f"Backbone with a position takes Tokens that have positions; got {got}")
     layout, allowed, rope = c.grouping.layout(tokens), None, None
     if layout is not None:
         axes = 3 if positions is None else positions.shape[-1]

@@ -181,7 +181,7 @@ def look_up(table: Tensor, rows: Tensor) -> Tensor:
 def ahead(q: Tensor, k: Tensor) -> Tensor:
     """(..., T, 1), (..., S, 1) -> (..., T, S): how far each key lies ahead of each query."""
     if q.shape[-1] != 1:
-        wants = "alibi and buckets take tokens in a row"
+        wants = "This kind of position takes tokens in a row, one axis"
         raise OptionError(f"{wants}; got {q.shape[-1]} axes", "position")
     return k[..., None, :, 0] - q[..., :, None, 0]
 
