@@ -109,8 +109,9 @@ class Progress(Callback):
         """Of training, validation included."""
         self.validations: list[dict[str, Any]] = []
         """{"epoch", "step", "metrics": {name: value}} of each."""
-        self.start = self.line_at = 0.0
+        self.start = self.line_at = self.ended = self.begun = 0.0
         self.line_samples = 0
+        self.waited = self.line_waited = self.stepped = 0.0
 
     def best(self) -> dict[str, Any] | None:
         """The first of the best validations, None before there is one."""
@@ -127,10 +128,30 @@ class Progress(Callback):
             self.bar.add_task("", total=self.total, completed=self.step)
             self.bar.start()
 
+    @property
+    def waiting(self) -> float:
+        """The share of training, without validation, in which a step waited for its batch."""
+        return self.waited / max(self.stepped, 1e-9)
+
+    def on_train_epoch_start(self, trainer: Trainer, pl_module: Any) -> None:
+        """From here the first batch is waited for."""
+        self.ended = time.monotonic()
+
+    def on_train_batch_start(
+        self, trainer: Trainer, pl_module: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """The batch is here: count how long it was waited for."""
+        wait = time.monotonic() - self.ended
+        self.waited, self.line_waited = self.waited + wait, self.line_waited + wait
+        self.stepped += wait
+        self.begun = time.monotonic()
+
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: Any, *args: Any, **kwargs: Any
     ) -> None:
         """Move the bar; write a line every `log_every` steps and after the last."""
+        self.ended = time.monotonic()
+        self.stepped += self.ended - self.begun
         if trainer.global_step == self.step:  # within an accumulation window
             return
         self.step, self.samples, now = trainer.global_step, pl_module.samples, time.monotonic()
@@ -141,6 +162,7 @@ class Progress(Callback):
         left = (now - self.start) / self.step * (self.total - self.step)
         text = (
             f"loss {pl_module.step_loss:.4f}  lr {pl_module.step_lr:.2e}  {speed:.0f} samples/s  "
+            f"{self.line_waited / max(now - self.line_at, 1e-9):.0%} waiting for data  "
             f"{clock(left)} left  {memory(pl_module.device)}"
         )
         if self.bar is not None:
@@ -149,7 +171,7 @@ class Progress(Callback):
             epoch = f"epoch {trainer.current_epoch + 1}/{self.epochs}"
             level = logging.INFO if self.bar is None else logging.DEBUG  # for the file alone
             log.log(level, f"{epoch}  step {self.step}/{self.total}  {text}")
-            self.line_at, self.line_samples = now, self.samples
+            self.line_at, self.line_samples, self.line_waited = now, self.samples, 0.0
 
     def on_validation_end(self, trainer: Trainer, pl_module: Any) -> None:
         """Remember the metrics, in one line."""

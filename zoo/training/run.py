@@ -220,6 +220,7 @@ class Run:
             "steps": p.step,
             "seconds": round(p.seconds, 3),
             "samples_per_second": round(p.samples / max(p.seconds, 1e-9), 1),
+            "waiting_for_data": round(p.waiting, 4),
             "hardware": str(self.plan),
             "parameters": sum(w.numel() for w in self.model.parameters()),
             "weights": f"epoch {best['epoch']}" if source == BEST and best else source,
