@@ -115,12 +115,23 @@ def test_readme_commands_run(tmp_path, monkeypatch, capsys):
                 picture.save(tmp_path / folder / label / f"{i}.{ending}")
     (tmp_path / "new").mkdir()
     Image.new("RGB", (40, 30), (200, 1, 1)).save(tmp_path / "new" / "a.jpg")
+    words = [
+        f"{w} and {v},{label}"
+        for label, w in (("ham", "hello"), ("spam", "win"))
+        for v in "abcdefgh"
+    ]
+    (tmp_path / "messages.csv").write_text("\n".join(["text,label", *words]) + "\n")
     lines = [line.split("#")[0].split() for b in readme_blocks("sh") for line in b.splitlines()]
     lines = [words[1:] for words in lines if words[:1] == ["zoo"]]
     assert {words[0] for words in lines} >= {"train", "evaluate", "predict", "list", "show", "copy"}
-    small = ["--model.name", "vit_mu_patch8_32", "--run.epochs", "1", "--run.global_batch", "4"]
+    small = {
+        "image_classify": ["--model.name", "vit_mu_patch8_32"],
+        "text_classify": ["--model.adapter.dim", "32", "--model.backbone.dim", "32"],
+    }
     for words in lines:
-        assert main([*words, *(small if words[0] == "train" else [])]) == 0, words
+        more = ["--run.epochs", "1", "--run.global_batch", "4"] if words[0] == "train" else []
+        more += small[words[1].split("/")[0]] if more else []
+        assert main([*words, *more]) == 0, words
     assert "dog" in capsys.readouterr().out
 
 
