@@ -45,7 +45,7 @@ def write(root: Path, *counts: str) -> Path:
 
 def read(train: Path, seed: int = 0, **options: object) -> Splits:
     given = {"train": str(train), "val": 0.25, "test": None, "on_bad": "raise"} | options
-    return data.image_folder(SimpleNamespace(**given), seed)
+    return data.class_folders(SimpleNamespace(**given), seed)
 
 
 def files(rows: data.Rows | None) -> list[str]:
@@ -444,12 +444,12 @@ def test_pictures_of_another_shape_are_no_duplicates(tmp_path: Path):
 def test_evaluation_uses_the_labels_given(tmp_path: Path):
     write(tmp_path, "train/x 2", "test/dog 2", "test/cat 1")
     for path in (tmp_path, tmp_path / "test"):
-        splits = data.evaluation_folder(path, ("ant", "cat", "dog"))
+        splits = data.held_out_folder(path, ("ant", "cat", "dog"))
         assert (splits.train, splits.val) == (None, None)
         assert splits.test is not None
         assert splits.test.counts() == (0, 1, 2)
     with pytest.raises(UserError, match=r"takes the 2 classes .*got 'cat'"):
-        data.evaluation_folder(tmp_path, ("ant", "dog"))
+        data.held_out_folder(tmp_path, ("ant", "dog"))
 
 
 # ---------------------------------------------------------------- samplers

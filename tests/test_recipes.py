@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import soundfile
 import torch
 import yaml
 from PIL import Image
@@ -41,10 +42,23 @@ def write_texts(root):
     return {"data.train": root / "train.csv", "data.test": root / "test.csv"}
 
 
+def write_sounds(root):
+    """Two classes of 8 noisy tones, low and high; the test folder has 2 of each."""
+    noise, time = np.random.default_rng(0), np.arange(4000) / 8000
+    for split, count in (("train", 8), ("test", 2)):
+        for name, pitch in (("low", 200), ("high", 1500)):
+            (root / split / name).mkdir(parents=True)
+            for i in range(count):
+                wave = 0.3 * np.sin(2 * np.pi * pitch * time) + noise.normal(0, 0.05, len(time))
+                soundfile.write(root / split / name / f"{i}.wav", wave, 8000)
+    return {"data.train": root / "train", "data.test": root / "test"}
+
+
 # Per task: what writes data, what makes a recipe's model small.
 SMALL = {"model.adapter.dim": 32, "model.backbone.dim": 32, "model.backbone.depth": 2}
 TASKS = {
     "image_classify": (write_pictures, SMALL),
+    "audio_classify": (write_sounds, SMALL),
     "text_classify": (write_texts, {**SMALL, "data.vocabulary": 300}),
 }
 # And where a recipe's model is of another make.

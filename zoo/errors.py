@@ -23,6 +23,14 @@ class OptionError(UserError):
         self.key = key
 
 
+class SampleError(UserError):
+    """A sample that cannot be read; `reason` says why, without naming it."""
+
+    def __init__(self, message: str, reason: str = ""):
+        super().__init__(message)
+        self.reason = reason or message
+
+
 def require(ok: object, sentence: str, key: str = "") -> None:
     """OptionError with that sentence unless `ok`.
 

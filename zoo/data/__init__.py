@@ -5,14 +5,14 @@
 
 from typing import TYPE_CHECKING, Any
 
-from zoo.data.folder import evaluation_folder, image_folder
+from zoo.data.folder import class_folders, held_out_folder
 from zoo.data.sources import held_out, splits
 from zoo.data.splits import Rows, Splits
 
 if TYPE_CHECKING:
     from zoo.data.loader import Batches
 
-__all__ = ["Batches", "Rows", "Splits", "evaluation_folder", "held_out", "image_folder", "splits"]
+__all__ = ["Batches", "Rows", "Splits", "class_folders", "held_out", "held_out_folder", "splits"]
 
 
 def __getattr__(name: str) -> Any:

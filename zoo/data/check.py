@@ -1,7 +1,8 @@
-"""Every picture is decoded once before anything is trained."""
+"""Every sample is decoded once before anything is trained."""
 
 import hashlib
 import logging
+import math
 import os
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -11,9 +12,10 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 from zoo.data.splits import Rows
-from zoo.errors import UserError
-from zoo.inputs.image import PictureError, decode_image
+from zoo.errors import SampleError, UserError
+from zoo.inputs.image import decode_image
 from zoo.inputs.names import is_text, listed, printable
+from zoo.inputs.sound import HOP, read_sound
 
 EVERY = 5.0  # seconds between two lines on how far the check is
 log = logging.getLogger("zoo")
@@ -38,11 +40,6 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if can_ask else os.cpu_count() or 1
 
 
-def look_at(paths: Sequence[Path]) -> dict[Path, Seen]:
-    """Decode each picture once: see `look_all`."""
-    return dict(zip(paths, look_all(paths, _look, "pictures"), strict=True))
-
-
 def look_all(items: Sequence[Any], look: Callable[[Any], Seen], what: str) -> list[Seen]:
     """Look at each sample once, on all cores (decoders work outside of Python's lock).
 
@@ -60,9 +57,9 @@ def look_all(items: Sequence[Any], look: Callable[[Any], Seen], what: str) -> li
     return seen
 
 
-def look_at_cell(kind: str) -> Callable[[Any], Seen]:
-    """What looks at one sample of a table: a text, or a file by its path or its bytes."""
-    return {"text": _look_at_text, "picture": _look}[kind]
+def look_at(kind: str) -> Callable[[Any], Seen]:
+    """What looks at one sample: a text, or a picture or sound by its path or its bytes."""
+    return {"text": _look_at_text, "picture": _look_at_picture, "sound": _look_at_sound}[kind]
 
 
 def _look_at_text(text: str | None) -> Seen:
@@ -118,13 +115,30 @@ def duplicate_notes(splits: Mapping[str, Rows], what: str = "pictures") -> list[
     return notes
 
 
-def _look(path: Path | bytes) -> Seen:
-    if isinstance(path, Path) and not is_text(path):
-        return Seen(reason="its path is not UTF-8: rename it")
+def _look_at_picture(source: Path | bytes) -> Seen:
     try:
-        picture = decode_image(path)
+        picture = decode_image(_named(source))
         digest = hashlib.blake2b(picture.tobytes(), digest_size=16, key=b"%dx%d" % picture.size)
-        size = zlib.crc32(path) if isinstance(path, bytes) else path.stat().st_size
-    except PictureError as error:
+        return Seen(_size(source), picture.width * picture.height, digest.digest())
+    except SampleError as error:
         return Seen(reason=error.reason)
-    return Seen(size, picture.width * picture.height, digest.digest())
+
+
+def _look_at_sound(source: Path | bytes) -> Seen:
+    try:
+        wave, rate = read_sound(_named(source))
+        digest = hashlib.blake2b(wave.numpy().tobytes(), digest_size=16, key=b"%d" % rate)
+        return Seen(_size(source), math.ceil(len(wave) / rate / HOP), digest.digest())
+    except SampleError as error:
+        return Seen(reason=error.reason)
+
+
+def _named(source: Path | bytes) -> Path | bytes:
+    """SampleError for a path that no later file or log could name."""
+    if isinstance(source, Path) and not is_text(source):
+        raise SampleError("its path is not UTF-8: rename it")
+    return source
+
+
+def _size(source: Path | bytes) -> int:
+    return zlib.crc32(source) if isinstance(source, bytes) else source.stat().st_size

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from zoo.data.layout import ENDINGS
 from zoo.errors import UserError, suggest
-from zoo.inputs.image import SUFFIXES as PICTURES
 from zoo.inputs.names import listed
 
-SOUNDS = frozenset(".wav .flac .ogg .oga .opus .mp3 .aiff .aif .au .caf .w64".split())
 NAMES = {  # what columns are usually called, the surest first
     "text": ("text", "sentence", "message", "content", "review", "body", "document", "tweet"),
     "picture": ("image", "picture", "img", "file_name", "image_path", "path", "file", "filename"),
@@ -70,14 +69,15 @@ def holds(table: Any, name: str) -> str:
     cells = [c for c in table[:LOOKED_AT][name] if c not in (None, "")]
     if cells and all(isinstance(c, dict) and {"bytes", "path"} & c.keys() for c in cells):
         endings = {Path(str(c.get("path") or "")).suffix.lower() for c in cells}
-        return "sound" if endings <= SOUNDS else "picture"
+        return "sound" if endings <= ENDINGS["sound"] else "picture"
     if cells and all(isinstance(c, bytes) for c in cells):
         return "picture"
     if not cells or not all(isinstance(c, str) for c in cells):
         return "number" if cells and all(isinstance(c, (int, float)) for c in cells) else ""
     endings = {Path(c).suffix.lower() for c in cells}
-    if endings <= PICTURES or endings <= SOUNDS:
-        return "picture" if endings <= PICTURES else "sound"
+    for kind, known in ENDINGS.items():
+        if endings <= known:
+            return kind
     return "number" if all(is_number(c) for c in cells) else "text"
 
 

@@ -1,4 +1,4 @@
-"""Folders of pictures -> Splits. All that can be wrong with them is said here, before training."""
+"""Folders of pictures or sounds -> Splits. All that can be wrong is said here, before training."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from zoo.data.check import Seen, duplicate_notes, look_at, report_unreadable
-from zoo.data.layout import existing_folder, find_pictures, find_splits, sub_folders
+from zoo.data.check import Seen, duplicate_notes, look_all, look_at, report_unreadable
+from zoo.data.layout import existing_folder, find_files, find_splits, sub_folders
 from zoo.data.splits import Rows, Splits, draw, fingerprint
 from zoo.errors import UserError
 from zoo.inputs import label_index, order_labels
@@ -16,17 +16,17 @@ from zoo.inputs.names import listed
 ORDER = ("train", "val", "test")
 
 
-def image_folder(config: Any, seed: int) -> Splits:
+def class_folders(config: Any, seed: int, kind: str = "picture") -> Splits:
     """`config.train`, a folder of class folders or of train, val and test folders -> Splits.
 
     `config.val` and `config.test` are a folder, a share of train (stratified, drawn with `seed`,
     test before val) or, for test, None. A folder given goes before a sub-folder, a sub-folder
-    before a share. `config.on_bad`: an unreadable picture raises ("raise") or is left out ("skip").
+    before a share. `config.on_bad`: an unreadable file raises ("raise") or is left out ("skip").
     UserError for whatever cannot be trained on: no folder, no class folders, one class, a class
-    that train lacks, an unreadable picture.
+    that train lacks, an unreadable file.
     """
-    root = existing_folder(config.train, "data.train")
-    folders, notes = find_splits(root, "data.train")
+    root = existing_folder(config.train, "data.train", kind)
+    folders, notes = find_splits(root, "data.train", kind)
     if "train" not in folders:
         raise UserError(
             f"data.train takes class folders, or splits with a train folder among them; {root} has "
@@ -36,20 +36,20 @@ def image_folder(config: Any, seed: int) -> Splits:
     for split in ("test", "val"):
         given = share_or_path(getattr(config, split), f"data.{split}")
         if isinstance(given, Path):
-            folders[split] = existing_folder(given, f"data.{split}")
+            folders[split] = existing_folder(given, f"data.{split}", kind)
         elif split == "test" and split in folders and not sub_folders(folders[split]):
             notes.append(f"{folders.pop(split)} is not used, since it has no class folders")
         if isinstance(given, float) and split not in folders:
             shares[split] = given
-    data = _read(folders, None, config.on_bad)
+    data = _read(folders, None, config.on_bad, kind)
     data.notes[:0] = notes
     for split, share in shares.items():
         train = data.rows["train"]
         drawn = draw(train.targets, share, seed, split)
         if not drawn:
             raise UserError(
-                f"data.{split} takes a share of train, but no class in {train.root} has a picture "
-                "to spare: add pictures, or give a folder"
+                f"data.{split} takes a share of train, but no class in {train.root} has a "
+                f"{kind} to spare: add {kind}s, or give a folder"
             )
         data.rows[split] = train.pick(drawn)
         data.rows["train"] = train.pick(sorted({*range(len(train))} - {*drawn}))
@@ -57,17 +57,20 @@ def image_folder(config: Any, seed: int) -> Splits:
     return data.splits()
 
 
-def evaluation_folder(
-    path: str | os.PathLike[str], labels: Sequence[str], on_bad: str = "raise"
+def held_out_folder(
+    path: str | os.PathLike[str],
+    labels: Sequence[str],
+    on_bad: str = "raise",
+    kind: str = "picture",
 ) -> Splits:
     """A folder of class folders -> Splits with `test` alone, under the given labels.
 
-    Of a folder with split sub-folders, test is taken, else val. UserError as in `image_folder`.
+    Of a folder with split sub-folders, test is taken, else val. UserError as in `class_folders`.
     """
-    root = existing_folder(path, "data")
-    folders, notes = find_splits(root, "data")
+    root = existing_folder(path, "data", kind)
+    folders, notes = find_splits(root, "data", kind)
     folder = folders.get("test") or folders.get("val") or folders["train"]
-    data = _read({"test": folder}, tuple(labels), on_bad)
+    data = _read({"test": folder}, tuple(labels), on_bad, kind)
     data.notes[:0] = notes
     return data.splits()
 
@@ -91,6 +94,7 @@ def share_or_path(value: str | float | Path | None, key: str) -> float | Path | 
 class _Data:
     """What was read, before it is divided."""
 
+    kind: str
     labels: tuple[str, ...]
     rows: dict[str, Rows]
     skipped: tuple[str, ...]
@@ -101,12 +105,12 @@ class _Data:
         rows = {split: self.rows[split] for split in ORDER if split in self.rows}
         for split, part in rows.items():
             self.notes.append(
-                f"{split}: {len(part)} pictures of {sum(map(bool, part.counts()))} classes in "
+                f"{split}: {len(part)} {self.kind}s of {sum(map(bool, part.counts()))} classes in "
                 f"{part.root}"
             )
             absent = [n for n, count in zip(self.labels, part.counts(), strict=True) if not count]
             if absent:
-                self.notes.append(f"{split} has no picture of {listed(absent)}")
+                self.notes.append(f"{split} has no {self.kind} of {listed(absent)}")
         return Splits(
             self.labels,
             rows.get("train"),
@@ -114,24 +118,27 @@ class _Data:
             rows.get("test"),
             fingerprint(self.labels, rows),
             "label",
-            (*self.notes, *duplicate_notes(rows)),
+            (*self.notes, *duplicate_notes(rows, f"{self.kind}s")),
             self.skipped,
         )
 
 
-def _read(folders: Mapping[str, Path], labels: tuple[str, ...] | None, on_bad: str) -> _Data:
-    """Find, number and decode the pictures of each split; `labels` None: those of train."""
+def _read(
+    folders: Mapping[str, Path], labels: tuple[str, ...] | None, on_bad: str, kind: str
+) -> _Data:
+    """Find, number and decode the files of each split; `labels` None: those of train."""
     notes: list[str] = []
     files: dict[str, dict[str, list[Path]]] = {}
     for split in (s for s in ORDER if s in folders):
-        files[split], more = find_pictures(folders[split], "data" if labels else f"data.{split}")
+        files[split], more = find_files(folders[split], "data" if labels else f"data.{split}", kind)
         notes += more
     labels = labels or _labels(folders["train"], files["train"])
     numbered = {split: _number(classes, labels, folders[split]) for split, classes in files.items()}
-    seen = look_at([path for pairs in numbered.values() for path, _ in pairs])
-    skipped = report_unreadable(seen, on_bad)
+    paths = [path for pairs in numbered.values() for path, _ in pairs]
+    seen = dict(zip(paths, look_all(paths, look_at(kind), f"{kind}s"), strict=True))
+    skipped = report_unreadable(seen, on_bad, f"{kind}s")
     if skipped:
-        notes.append(f"left out {len(skipped)} unreadable pictures: {listed(skipped)}")
+        notes.append(f"left out {len(skipped)} unreadable {kind}s: {listed(skipped)}")
     rows = {
         split: _rows(folders[split], pairs, len(labels), seen) for split, pairs in numbered.items()
     }
@@ -140,10 +147,10 @@ def _read(folders: Mapping[str, Path], labels: tuple[str, ...] | None, on_bad: s
         if lost:
             names = listed(labels[target] for target in sorted(lost))
             raise UserError(
-                f"data.on_bad skip leaves pictures of each class; all those of {names} in "
+                f"data.on_bad skip leaves {kind}s of each class; all those of {names} in "
                 f"{part.root} are unreadable: replace them, or delete the class"
             )
-    return _Data(labels, rows, skipped, notes)
+    return _Data(kind, labels, rows, skipped, notes)
 
 
 def _number(
@@ -169,7 +176,7 @@ def _rows(
 def _labels(root: Path, files: Mapping[str, list[Path]]) -> tuple[str, ...]:
     """The labels of train, two at least."""
     labels = order_labels(files)
-    if len(labels) != 1:  # find_pictures has seen to one at least
+    if len(labels) != 1:  # find_files has seen to one at least
         return labels
     inner = next((f for f in sub_folders(root) if len(sub_folders(f)) > 1), None)
     inner_names = listed(f.name for f in sub_folders(inner)) if inner else ""

@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from zoo.data.check import duplicate_notes, look_all, look_at_cell, report_unreadable
+from zoo.data.check import duplicate_notes, look_all, look_at, report_unreadable
 from zoo.data.columns import Columns, is_number, recognise
 from zoo.data.folder import share_or_path
 from zoo.data.splits import Column, Rows, Splits, draw, draw_groups, fingerprint
-from zoo.data.table import read_tables
+from zoo.data.table import place_of, read_tables
 from zoo.errors import UserError, suggest
 from zoo.inputs import clean_label, label_index, order_labels
 from zoo.inputs.names import listed
@@ -28,12 +28,13 @@ def table_splits(config: Any, seed: int, kind: str) -> Splits:
     tables = read_tables(config.train, "data.train")
     if "train" not in tables:
         raise UserError(f"data.train takes a source with a train split; {config.train} has none")
-    roots = dict.fromkeys(tables, Path(str(config.train)).expanduser())
+    roots = {split: place_of(config.train, split) for split in tables}
     shares: dict[str, float] = {}
     for split in ("test", "val"):
         given = share_or_path(getattr(config, split), f"data.{split}")
         if isinstance(given, Path):
-            tables[split], roots[split] = first_of(given, split, f"data.{split}"), given
+            tables[split] = first_of(given, split, f"data.{split}")
+            roots[split] = place_of(given, split)
         elif given is not None and split not in tables:
             shares[split] = given
     columns = recognise(tables["train"], kind, config, roots["train"])
@@ -57,15 +58,15 @@ def table_splits(config: Any, seed: int, kind: str) -> Splits:
 
 def table_held_out(config: Any, labels: Sequence[str], kind: str) -> Splits:
     """The table `config.test` alone, under the labels of a model -> Splits with `test`."""
-    given = Path(str(config.test))
-    table = first_of(given, "test", "data.test")
+    table = first_of(config.test, "test", "data.test")
+    given = place_of(config.test, "test")
     columns = recognise(table, kind, config, given)
     task, _ = task_of(_cells(table, columns.label), config.task, given)
     rows, bad = rows_of(table, given, columns, tuple(labels), task, kind, config.on_bad)
     return finish(tuple(labels), {"test": rows}, task, list(columns.notes), bad, kind)
 
 
-def first_of(path: Path, split: str, key: str) -> Any:
+def first_of(path: Any, split: str, key: str) -> Any:
     """The table of a split in a source, or its only one."""
     tables = read_tables(path, key)
     return tables.get(split) or next(iter(tables.values()))
@@ -125,7 +126,7 @@ def rows_of(
         )
     folder = None if kind == "text" else (root if root.is_dir() else root.parent)
     every = Column(table, columns.input, tuple(range(len(table))), folder)
-    looks = look_all(every, look_at_cell(kind), f"{kind}s")
+    looks = look_all(every, look_at(kind), f"{kind}s")
     seen = {f"{root.name} row {i + 1}": look for i, look in enumerate(looks)}
     bad = list(report_unreadable(seen, on_bad, f"{kind}s"))
     good = [

@@ -1,4 +1,4 @@
-"""What lies in a folder: splits, classes, pictures. Nothing is opened here."""
+"""What lies in a folder: splits, classes, pictures or sounds. Nothing is opened here."""
 
 import os
 import unicodedata
@@ -7,8 +7,11 @@ from pathlib import Path
 
 from zoo.errors import UserError, suggest
 from zoo.inputs import clean_label
-from zoo.inputs.image import SUFFIXES
+from zoo.inputs.image import SUFFIXES as PICTURES
 from zoo.inputs.names import is_text, listed, printable
+from zoo.inputs.sound import SUFFIXES as SOUNDS
+
+ENDINGS = {"picture": PICTURES, "sound": SOUNDS}
 
 SPLIT_NAMES = {
     "train": "train",
@@ -19,7 +22,6 @@ SPLIT_NAMES = {
     "test": "test",
     "testing": "test",
 }
-TAKES = "a folder with one sub-folder of pictures per class"
 MACHINE_MADE = frozenset(  # by systems, file servers and archivers; compared in small letters
     {
         "#recycle", "#snapshot", "$recycle.bin", "@eadir", "@recently-snapshot", "@recycle", "@tmp",
@@ -29,9 +31,19 @@ MACHINE_MADE = frozenset(  # by systems, file servers and archivers; compared in
 )  # fmt: skip
 
 
+def takes(kind: str) -> str:
+    """What a folder of classes is, in words."""
+    return f"a folder with one sub-folder of {kind}s per class"
+
+
+def is_kind(path: Path, kind: str) -> bool:
+    """Whether a file is a "picture" or a "sound" by its name alone: not hidden, with its ending."""
+    return not _hidden(path.name) and path.suffix.lower() in ENDINGS[kind]
+
+
 def is_picture(path: Path) -> bool:
-    """Whether a file is a picture by its name alone: not hidden, with the ending of a picture."""
-    return not _hidden(path.name) and path.suffix.lower() in SUFFIXES
+    """Whether a file is a picture by its name alone."""
+    return is_kind(path, "picture")
 
 
 def is_hidden(path: Path, root: Path) -> bool:
@@ -43,7 +55,7 @@ def is_hidden(path: Path, root: Path) -> bool:
     return any(map(_hidden, path.relative_to(root).parts))
 
 
-def existing_folder(path: str | os.PathLike[str], key: str) -> Path:
+def existing_folder(path: str | os.PathLike[str], key: str, kind: str = "picture") -> Path:
     """The path of a folder that is there. UserError that names the key it was given for."""
     folder = Path(path).expanduser()
     if not is_text(folder):
@@ -53,10 +65,10 @@ def existing_folder(path: str | os.PathLike[str], key: str) -> Path:
     if folder.is_dir():
         return folder
     if folder.exists():
-        raise UserError(f"{key} takes {TAKES}; {folder} is a file")
+        raise UserError(f"{key} takes {takes(kind)}; {folder} is a file")
     near = sub_folders(folder.parent) if folder.parent.is_dir() else []
     hint = suggest(folder.name, [f.name for f in near])
-    raise UserError(f"{key} takes {TAKES}; there is no {folder}{hint}")
+    raise UserError(f"{key} takes {takes(kind)}; there is no {folder}{hint}")
 
 
 def sub_folders(folder: Path) -> list[Path]:
@@ -64,10 +76,10 @@ def sub_folders(folder: Path) -> list[Path]:
     return sorted(f for f in folder.iterdir() if f.is_dir() and not _hidden(f.name))
 
 
-def find_splits(root: Path, key: str) -> tuple[dict[str, Path], list[str]]:
+def find_splits(root: Path, key: str, kind: str = "picture") -> tuple[dict[str, Path], list[str]]:
     """{"train": ..., and "val", "test" where there are such sub-folders}, and notes.
 
-    A split's name is never taken for a class, with one exception: a folder `train` of pictures
+    A split's name is never taken for a class, with one exception: a folder `train` of files
     among other class folders (the vehicle). UserError where it is in doubt which is meant.
     """
     folders = sub_folders(root)
@@ -94,16 +106,18 @@ def find_splits(root: Path, key: str) -> tuple[dict[str, Path], list[str]]:
             f"{root}: {splits['train'].name} is taken for a class, not a split"
         ]
     raise UserError(
-        f"{key} takes {TAKES}, or train, val and test folders of such; {root} mixes "
+        f"{key} takes {takes(kind)}, or train, val and test folders of such; {root} mixes "
         f"{listed(f.name for f in named)} with {listed(f.name for f in others)}: keep one kind"
     )
 
 
-def find_pictures(root: Path, key: str) -> tuple[dict[str, list[Path]], list[str]]:
-    """{class: its pictures, sorted}, and notes. A class folder is searched to any depth.
+def find_files(
+    root: Path, key: str, kind: str = "picture"
+) -> tuple[dict[str, list[Path]], list[str]]:
+    """{class: its files of a kind, sorted}, and notes. A class folder is searched to any depth.
 
-    Hidden files and folders, and files without the ending of a picture, are left out and noted;
-    so are class folders without a picture. UserError if there is no picture in a class folder, and
+    Hidden files and folders, and files without an ending of the kind, are left out and noted;
+    so are class folders without one. UserError if there is none in any class folder, and
     for a class folder whose name is blank or not UTF-8.
     """
     found: dict[str, list[Path]] = {}
@@ -114,17 +128,19 @@ def find_pictures(root: Path, key: str) -> tuple[dict[str, list[Path]], list[str
     for folder in sub_folders(root):
         label = _label(folder, key)
         files = _files(folder, hidden)
-        found.setdefault(label, []).extend(f for f in files if is_picture(f))
-        others += [f for f in files if not is_picture(f)]
+        found.setdefault(label, []).extend(f for f in files if is_kind(f, kind))
+        others += [f for f in files if not is_kind(f, kind)]
         first = named.setdefault(label, folder.name)
         if first != folder.name:
             why = _why_same(first, folder.name)
             notes.append(f"{root}: two folders are class {label!r}, since {why}")
-    loose = [f for f in root.iterdir() if f.is_file() and is_picture(f)]
+    loose = [f for f in root.iterdir() if f.is_file() and is_kind(f, kind)]
     if not any(found.values()):
-        raise UserError(f"{key} takes {TAKES}; {_instead(root, loose, list(found), others)}")
-    _note(notes, f"{root}: no picture in class folders", [n for n, f in found.items() if not f])
-    _note(notes, f"{root}: left out, not pictures by their ending", others, _below(root))
+        raise UserError(
+            f"{key} takes {takes(kind)}; {_instead(root, loose, list(found), others, kind)}"
+        )
+    _note(notes, f"{root}: no {kind} in class folders", [n for n, f in found.items() if not f])
+    _note(notes, f"{root}: left out, not {kind}s by their ending", others, _below(root))
     _note(notes, f"{root}: left out, in no class folder", sorted(loose), _below(root))
     _note_hidden(notes, root, hidden)
     return {label: files for label, files in found.items() if files}, notes
@@ -184,17 +200,17 @@ def _beside(root: Path) -> list[str]:
     return [f"{listed(near)} beside {root} is not used; give {root.parent}"] if near else []
 
 
-def _instead(root: Path, loose: list[Path], empty: list[str], others: list[Path]) -> str:
-    """The end of the sentence about a folder without pictures in class folders."""
+def _instead(root: Path, loose: list[Path], empty: list[str], others: list[Path], kind: str) -> str:
+    """The end of the sentence about a folder without files of the kind in class folders."""
     if loose and not empty:
         return (
-            f"{root} holds {len(loose)} pictures but no class folders: move each picture into a "
+            f"{root} holds {len(loose)} {kind}s but no class folders: move each {kind} into a "
             "folder named by its class"
         )
     if empty:
         kinds = sorted({f.suffix or f.name for f in others})
         what = f", only {listed(kinds)} files" if kinds else ""
-        return f"the folders in {root} ({listed(empty)}) hold no pictures{what}"
+        return f"the folders in {root} ({listed(empty)}) hold no {kind}s{what}"
     return f"{root} holds no class folders" if any(root.iterdir()) else f"{root} is empty"
 
 

@@ -3,25 +3,25 @@
 from collections.abc import Sequence
 from typing import Any
 
-from zoo.data.folder import evaluation_folder, image_folder
+from zoo.data.folder import class_folders, held_out_folder
 from zoo.data.from_table import table_held_out, table_splits
 from zoo.data.splits import Splits
 from zoo.data.table import is_table
 
 
 def splits(config: Any, seed: int, kind: str) -> Splits:
-    """The data section of a config, for samples that are "picture" or "text" -> Splits.
+    """The data section of a config, for samples that are "picture", "sound" or "text" -> Splits.
 
-    `config.train` is a folder of class folders (pictures) or a table; see `image_folder` and
+    `config.train` is a folder of class folders (not of texts) or a table; see `class_folders` and
     `table_splits`. UserError for whatever cannot be trained on.
     """
     if kind == "text" or is_table(config.train):
         return table_splits(config, seed, kind)
-    return image_folder(config, seed)
+    return class_folders(config, seed, kind)
 
 
 def held_out(config: Any, labels: Sequence[str], kind: str) -> Splits:
     """What `config.test` holds alone, under the labels of a model -> Splits with `test`."""
     if kind == "text" or is_table(config.test):
         return table_held_out(config, labels, kind)
-    return evaluation_folder(config.test, labels, config.on_bad)
+    return held_out_folder(config.test, labels, config.on_bad, kind)

@@ -18,6 +18,7 @@ READERS = {
     ".csv": "csv", ".tsv": "csv", ".jsonl": "json", ".ndjson": "json", ".json": "json",
     ".parquet": "parquet",
 }  # fmt: skip
+METADATA = "metadata"
 HUB = "hf:"
 TAKES = f"a table ({', '.join(READERS)}), a saved dataset's folder or {HUB}NAME of the Hub"
 
@@ -90,10 +91,28 @@ def _saved(folder: Path) -> bool:
 
 
 def _split_files(folder: Path) -> dict[str, Path]:
-    """Files named train, val, test in a folder."""
+    """Files named train, val, test in a folder, or one named metadata in it or in each of such
+    folders, which is how folders of files say more than a class."""
     files = [f for f in sorted(folder.iterdir()) if f.suffix.lower() in READERS and f.is_file()]
+    alone = [f for f in files if f.stem.lower() == METADATA]
+    if alone:
+        return {SPLIT_NAMES.get(folder.name.lower(), "train"): alone[0]}
     named = {SPLIT_NAMES[f.stem.lower()]: f for f in files if f.stem.lower() in SPLIT_NAMES}
+    for inner in sorted(folder.iterdir()):
+        split = SPLIT_NAMES.get(inner.name.lower())
+        for file in (inner / f"{METADATA}{ending}" for ending in READERS):
+            if split is not None and file.is_file():
+                named[split] = file
     return named if "train" in named or "test" in named else {}
+
+
+def place_of(path: Any, split: str) -> Path:
+    """Where a split's table lies: the folder below which its cells name files, or the file."""
+    root = Path(str(path)).expanduser()
+    if not root.is_dir() or _saved(root):
+        return root
+    file = _split_files(root).get(split)
+    return root if file is None else file.parent if file.stem.lower() == METADATA else root
 
 
 def _by_split(found: Any, path: Any, key: str) -> "dict[str, Dataset]":

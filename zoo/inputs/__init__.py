@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from zoo.inputs.labels import clean_label, label_index, order_labels
 from zoo.inputs.prepare import Prepare
 from zoo.inputs.preprocess import Preprocess
+from zoo.inputs.sound import PrepareSound, SoundError, sound
 from zoo.inputs.text import PrepareText, text
 
 if TYPE_CHECKING:
@@ -19,13 +20,16 @@ __all__ = [
     "Augment",
     "PictureError",
     "Prepare",
+    "PrepareSound",
     "PrepareText",
     "Preprocess",
+    "SoundError",
     "augment",
     "clean_label",
     "decode_image",
     "label_index",
     "order_labels",
+    "sound",
     "text",
 ]
 

@@ -18,7 +18,7 @@ import torch
 from PIL import ExifTags, Image
 from torch import Tensor
 
-from zoo.errors import UserError
+from zoo.errors import SampleError, UserError
 from zoo.inputs.jpeg import check_whole
 from zoo.inputs.names import printable
 
@@ -44,12 +44,8 @@ _UPRIGHT = {  # EXIF's orientation -> what undoes it
 }
 
 
-class PictureError(UserError):
+class PictureError(SampleError):
     """A file or value that cannot be read as a picture; `reason` says why, without naming it."""
-
-    def __init__(self, message: str, reason: str = ""):
-        super().__init__(message)
-        self.reason = reason or message
 
     @classmethod
     def of(cls, name: str, reason: str) -> "PictureError":

@@ -53,6 +53,10 @@ class Prepare:
         """Tensors of samples -> the model's inputs by name."""
         raise NotImplementedError
 
+    def fitted(self, keeps: bool) -> Self:
+        """The same for an adapter that takes `keep`, or that takes samples of one size alone."""
+        return self
+
     def adapter(self) -> dict[str, Any]:
         """Options of an adapter that depend on the data, such as the size of a vocabulary."""
         return {}

@@ -79,7 +79,7 @@ def read_option(owner: str, name: str, hint: Any, value: Any, default: Any = Non
         raise OptionError(f"{wants}; got {value!r}", name) from None
     numbers = made if isinstance(made, tuple) else (made,)
     numbers = [n for n in numbers if isinstance(n, (int, float)) and not isinstance(n, bool)]
-    least = 0 if default == 0 or name in ("left", "right") else 1
+    least = 0 if default == 0 or name in ("left", "right", "registers") else 1
     most = 10_000 if name == "depth" else 10_000_000  # what no machine could build anyway
     if all(isinstance(n, int) for n in numbers) and "float" not in str(hint):
         bound = f"from {least} to {most}" if any(n > most for n in numbers) else f"at least {least}"

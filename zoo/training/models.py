@@ -1,5 +1,6 @@
 """The model section of a config -> a model to train."""
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -7,9 +8,10 @@ from typing import Any
 
 from zoo.errors import OptionError, one_of, suggest
 from zoo.extend import kinds
-from zoo.inputs import Prepare, PrepareText, Preprocess
+from zoo.inputs import Prepare, PrepareSound, PrepareText, Preprocess
 from zoo.inputs.text import train_tokenizer
 from zoo.model import Model, Record
+from zoo.nn import Part
 from zoo.registry import SECTIONS, create, find, load
 from zoo.shapes import pair
 from zoo.training.config import Config, flatten
@@ -25,9 +27,9 @@ ADAPTERS = {"picture": "Patches", "text": "Subwords", "sound": "Frames", "series
 
 def stand_in(kind: str) -> Callable[[], Prepare] | None:
     """What stands for the preprocessing that data would give, to show a model without data."""
-    if kind == "text":
-        return lambda: PrepareText(train_tokenizer([], 300))
-    return None
+    if kind == "sound":
+        return PrepareSound
+    return (lambda: PrepareText(train_tokenizer([], 300))) if kind == "text" else None
 
 
 def build(
@@ -67,7 +69,10 @@ def make_model(
         name = text(options, "name", "the name of a model (`zoo list models`)")
         if kind == "picture" and find(name)[0].preprocess is None:  # before its options
             raise wrong_kind(name, kind, "name")
-        made = None if prepare is None else prepare()
+        made = None
+        if prepare is not None:
+            family, columns = find(name)
+            made = fitted(prepare, Part.of_config[type(family.build(**columns)[0])])
         wanted = {} if target == "label" else {"target": target}
         given = {} if made is None else made.adapter()
         model = create(name, classes=list(labels), **{**wanted, **given, **options})
@@ -118,6 +123,11 @@ def wrong_kind(name: str, kind: str, key: str) -> OptionError:
     )
 
 
+def fitted(prepare: Callable[[], Prepare], adapter: type[Part]) -> Prepare:
+    """What `prepare` makes, as this kind of adapter takes it."""
+    return prepare().fitted("keep" in inspect.signature(adapter.forward).parameters)
+
+
 def assemble(
     sections: Mapping[str, Any],
     labels: Sequence[str],
@@ -151,7 +161,12 @@ def assemble(
         except OptionError as error:  # a part does not know where it stands
             raise OptionError(str(error), f"{section}.{error.key}") from error
 
-    made = None if prepare is None else prepare()
+    made = None
+    if prepare is not None:
+        own = (sections.get("adapter") or {}).get("kind", ADAPTERS[kind])
+        made = fitted(
+            prepare, kinds("adapter")[one_of("model", "adapter.kind", own, kinds("adapter"))]
+        )
     adapter = part("adapter", ADAPTERS[kind], **({} if made is None else made.adapter()))
     stages = {"stages": adapter.stages} if hasattr(adapter, "stages") else {}
     backbone = part("backbone", "Backbone", **stages)

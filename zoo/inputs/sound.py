@@ -1,0 +1,274 @@
+"""Sounds as log-mel spectrograms: any file that libsndfile reads, at any rate, depth, channels.
+
+torchaudio and soundfile are imported when a sound is first read.
+"""
+
+import functools
+import io
+import logging
+import math
+import os
+import stat
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from zoo.errors import SampleError, UserError
+from zoo.inputs.names import printable
+from zoo.inputs.prepare import STEP, Prepare, pad_together
+
+SUFFIXES = frozenset(".wav .wave .flac .ogg .oga .opus .mp3 .aiff .aif .aifc .au .caf .w64".split())
+WINDOW, HOP = 0.025, 0.010  # seconds of one spectrum, and from one to the next
+LOWEST = 20.0  # Hz: below is rumble and what microphones add to every sample
+FLOOR = 1e-6  # added to a band's power, about -80 dB of full scale: silence has a logarithm too
+MEASURED = 1000  # sounds at most from which mean and std are taken
+log = logging.getLogger("zoo")
+
+
+class SoundError(SampleError):
+    """A file or value that cannot be read as a sound; `reason` says why, without naming it."""
+
+    @classmethod
+    def of(cls, name: str, reason: str) -> "SoundError":
+        """The error whose sentence says that `name` is no sound, for this reason."""
+        takes = "a sound must be a readable file of finite samples (WAV, FLAC, Ogg, MP3, ...)"
+        return cls(f"{takes}; {name} is not: {reason}; replace it or take it out", reason)
+
+
+def decode_sound(source: str | Path | bytes, rate: int | None) -> Tensor:
+    """A file or its bytes -> (T,) float32, the mean of its channels, `rate` samples per second.
+
+    Whole numbers are scaled to -1..1; peaks of floats above 1 are kept. The file itself says what
+    its rate is; `rate` None keeps that. SoundError (a UserError) names a file that cannot be read
+    and says why: so for one that ends early, has no samples, or a NaN or infinite one.
+    """
+    wave, own = read_sound(source)
+    if rate is None or rate == own:
+        return wave
+    from torchaudio.functional import resample
+
+    return resample(wave, own, rate)
+
+
+def read_sound(source: str | Path | bytes) -> tuple[Tensor, int]:
+    """A file or its bytes -> (T,) float32 at its own rate, and that rate. See `decode_sound`."""
+    import soundfile
+
+    if not isinstance(source, (str, os.PathLike, bytes)):
+        kind = type(source).__name__
+        raise UserError(f"a sound is a path or a file's bytes; got {kind}: write it to a file")
+    name = f"what was given as {len(source)} bytes" if isinstance(source, bytes) else source
+    try:
+        if not isinstance(source, bytes) and stat.S_ISFIFO(os.stat(source).st_mode):
+            raise OSError("it is no regular file")  # a pipe would be waited for, for ever
+        data = source if isinstance(source, bytes) else Path(source).read_bytes()
+        if not data:
+            raise ValueError("it is empty (0 bytes)")
+        with soundfile.SoundFile(io.BytesIO(data)) as file:
+            samples, declared = file.read(dtype="float32", always_2d=True), file.frames
+            rate = file.samplerate
+        check_whole(data, len(samples), declared)
+        wave = torch.from_numpy(samples).mean(1)  # float peaks may be infinite, but not overflow
+        if not len(wave):
+            raise ValueError("it has no samples")
+        if not bool(wave.isfinite().all()):
+            at = int((~wave.isfinite()).nonzero()[0])
+            raise ValueError(f"its sample {at} (at {at / rate:.3f} s) is {wave[at]:g}")
+    except soundfile.LibsndfileError as error:
+        reason = str(error.error_string).strip().rstrip(".")
+        raise SoundError.of(printable(name), f"{reason[:1].lower()}{reason[1:]}") from error
+    except (OSError, ValueError, RuntimeError, MemoryError) as error:
+        reason = str(getattr(error, "strerror", None) or error or type(error).__name__)
+        raise SoundError.of(printable(name), reason[:1].lower() + reason[1:]) from error
+    return wave, rate
+
+
+def check_whole(data: bytes, found: int, declared: int) -> None:
+    """ValueError if a file holds less than it says: a decoder only gives what is there.
+
+    WAV says how many bytes follow, FLAC and others how many samples, Ogg marks its last page. MP3
+    says nothing.
+    """
+    if found < declared:
+        raise ValueError(f"it ends early, after {found} of {declared} samples")
+    if data[:4] == b"RIFF" and data[8:12] == b"WAVE":
+        at = 12
+        while at + 8 <= len(data) and data[at : at + 4] != b"data":
+            size = int.from_bytes(data[at + 4 : at + 8], "little")
+            at += 8 + size + size % 2
+        size, has = int.from_bytes(data[at + 4 : at + 8], "little"), len(data) - at - 8
+        if has < size < 0xFFFFFF00:  # what is written while the length is not yet known
+            raise ValueError(f"it ends early, after {has} of {size} bytes of samples")
+    last = data.rfind(b"OggS") if data[:4] == b"OggS" else -1
+    if last >= 0 and not data[last + 5 : last + 6] > b"\x03":  # the flag 4 ends a stream
+        raise ValueError("it ends early, before the page that is marked as its last")
+
+
+@functools.lru_cache(maxsize=8)
+def filters(rate: int, mels: int) -> Tensor:
+    """-> (bins, mels) float32: triangles over the bins of a power spectrum, evenly spaced in mel.
+
+    There are as many bins as it takes that no band is without one, at least for twice the window.
+    """
+    from torchaudio.functional import melscale_fbanks
+
+    bins = 2 ** math.ceil(math.log2(2 * round(WINDOW * rate))) // 2 + 1
+    while True:
+        bank = melscale_fbanks(bins, LOWEST, rate / 2, mels, rate)
+        if bool(bank.any(0).all()):
+            return bank
+        bins = 2 * bins - 1
+
+
+def log_mel(wave: Tensor, rate: int, mels: int) -> Tensor:
+    """(N,) float32 -> (T, mels) float32: the logarithm of the power in each band and window.
+
+    T = 1 + (N - window) // hop, without padding at the ends; what is shorter than a window is
+    padded to one with silence.
+    """
+    window, hop, bank = round(WINDOW * rate), round(HOP * rate), filters(rate, mels)
+    wave = torch.nn.functional.pad(wave, (0, max(window - len(wave), 0)))
+    pieces = wave.unfold(0, window, hop) * torch.hann_window(window)
+    power = torch.fft.rfft(pieces, 2 * (len(bank) - 1)).abs().square()
+    return (power @ bank + FLOOR).log()
+
+
+@functools.lru_cache(maxsize=8)
+def say_cut(length: float, seconds: float) -> None:
+    """Say, once per process and limit, that what is longer is cut."""
+    log.warning(
+        "a sound of %.1f s is cut to its first %g s (data.seconds), and so is each longer one",
+        length,
+        seconds,
+    )
+
+
+@dataclass(frozen=True)
+class PrepareSound(Prepare, kind="sound"):
+    """`prepare(source)` gives a log-mel spectrogram (T, mels) float32, from a path or bytes.
+
+    A window of 25 ms every 10 ms; a sound shorter than one window is padded to it with silence. One
+    longer than `seconds` is cut at its end, which is said once.
+    """
+
+    rate: int = 16000
+    """Samples per second that the model hears; files of other rates are resampled."""
+    mels: int = 64
+    """Bands of the spectrogram."""
+    seconds: float = 10.0
+    """What is longer is cut."""
+    fixed: bool = False
+    """Whether all are of one length, that of `seconds`: shorter ones are filled with silence."""
+    mean: tuple[float, ...] = (0.0,)
+    """Of the log-mel values of each band on train; one number stands for all bands."""
+    std: tuple[float, ...] = (1.0,)
+    """The same."""
+
+    def __post_init__(self) -> None:
+        least = {"rate": 1000, "mels": 8, "seconds": WINDOW}
+        for name, limit in least.items():
+            value = getattr(self, name)
+            if not isinstance(value, (int, float)) or not math.isfinite(value) or value < limit:
+                wants = f"PrepareSound takes {name} of at least {limit}"
+                raise UserError(f"{wants}; got {value!r}")
+        for name in ("mean", "std"):
+            values = getattr(self, name)
+            if len(values) not in (1, self.mels) or not all(map(math.isfinite, values)):
+                wants = f"PrepareSound takes {self.mels} (its bands) finite numbers of {name}"
+                raise UserError(f"{wants}; got {values!r}")
+        if min(self.std) <= 0:
+            raise UserError(f"PrepareSound takes a std above 0; got {min(self.std)}")
+
+    @property
+    def width(self) -> int:  # type: ignore[override]  # depends on the bands
+        """Bytes of one window's bands."""
+        return 4 * self.mels
+
+    @property
+    def work(self) -> int:  # type: ignore[override]  # depends on the length
+        """Values of the spectrogram at most."""
+        return self.frames * self.mels
+
+    @property
+    def frames(self) -> int:
+        """The most windows of a sound; of `fixed` ones each, and then a multiple of 16, which
+        patches fill."""
+        window, hop = round(WINDOW * self.rate), round(HOP * self.rate)
+        most = 1 + max(round(self.seconds * self.rate) - window, 0) // hop
+        return -(-most // STEP) * STEP if self.fixed else most
+
+    def load(self, source: str | Path | bytes) -> Tensor:
+        """A file or its bytes -> its log-mel (T, mels), of its own length, not normalised.
+
+        SoundError that names the file if it cannot be read.
+        """
+        return log_mel(decode_sound(source, self.rate), self.rate, self.mels)
+
+    def finish(self, loaded: Tensor) -> Tensor:
+        """(T, mels) of any length -> the same, cut or filled, and normalised."""
+        if len(loaded) > self.frames:
+            say_cut(len(loaded) * HOP, self.seconds)
+        return self.normal(self.fit(loaded[: self.frames]))
+
+    def fit(self, loaded: Tensor, before: int = 0) -> Tensor:
+        """(T, mels) -> (frames, mels) if `fixed`: with silence behind, `before` of it in front."""
+        if not self.fixed:
+            return loaded
+        more = (0, 0, before, self.frames - len(loaded) - before)
+        return torch.nn.functional.pad(loaded, more, value=math.log(FLOOR))
+
+    def normal(self, loaded: Tensor) -> Tensor:
+        """(T, mels) -> the same with mean 0 and std 1 on train."""
+        return (loaded - torch.tensor(self.mean)) / torch.tensor(self.std)
+
+    def augment(self, config: Any) -> Callable[[Tensor], Tensor]:
+        """`config.augment` ("none", "light", "strong") -> see `zoo.inputs.vary_sound`."""
+        from zoo.inputs.vary_sound import STRENGTHS, VarySound
+
+        strength = STRENGTHS[config.augment]
+        return self.finish if strength is None else VarySound(self, strength)
+
+    def batch(self, samples: Sequence[Tensor]) -> dict[str, Tensor]:
+        """[(T, mels)] -> {"frames": (B, T, mels), "keep": (B, T) bool}, `keep` only where one is
+        padded."""
+        frames, keep = pad_together(samples, self.frames)
+        return {"frames": frames} if keep is None else {"frames": frames, "keep": keep}
+
+    def fitted(self, keeps: bool) -> "PrepareSound":
+        """The same, `fixed` for an adapter that takes sounds of one length alone."""
+        return replace(self, fixed=not keeps)
+
+    def adapter(self) -> dict[str, Any]:
+        """A fixed spectrogram's sides, or the features of a frame and the most frames."""
+        if self.fixed:
+            return {"size": (self.mels, self.frames)}
+        return {"channels": self.mels, "length": self.frames}
+
+
+def sound(config: Any, splits: Any) -> Callable[[], PrepareSound]:
+    """The data section of a config, splits of sounds -> what makes a new model's way to hear.
+
+    Mean and std of each band are measured, when it is asked for, on the sounds of train: all, or
+    `MEASURED` of them evenly spaced.
+    """
+
+    def prepare() -> PrepareSound:
+        plain = PrepareSound(config.rate, config.mels, config.seconds)
+        items, count = splits.train.items, 0
+        total = squares = torch.zeros(config.mels, dtype=torch.float64)
+        for i in range(0, len(items), -(-len(items) // MEASURED)):
+            frames = plain.load(items[i])[: plain.frames].double()
+            total, squares = total + frames.sum(0), squares + frames.square().sum(0)
+            count += len(frames)
+        mean = total / count
+        std = (squares / count - mean.square()).clamp(min=STILL**2).sqrt()
+        return replace(plain, mean=tuple(mean.tolist()), std=tuple(std.tolist()))
+
+    return prepare
+
+
+STILL = 0.1  # the least std: a band in which nothing happens is not blown up
