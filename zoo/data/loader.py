@@ -49,9 +49,13 @@ class Samples(Dataset[tuple[Tensor, Any]]):
             return self.vary(loaded), self.targets[row]
 
     def collate(self, samples: Sequence[tuple[Tensor, Any]]) -> dict[str, Tensor]:
-        """Samples -> the model's inputs by name, and "target"."""
-        targets = torch.tensor([target for _, target in samples])
-        return {**self.prepare.batch([x for x, _ in samples]), "target": targets}
+        """Samples -> the model's inputs by name, "target", and "base" where there is one."""
+        inputs, targets = [x for x, _ in samples], [target for _, target in samples]
+        number = isinstance(targets[0], tuple) and isinstance(targets[0][0], float)
+        target = torch.tensor(targets, dtype=torch.float64 if number else torch.int64)
+        base = self.prepare.base(inputs)
+        more = {"target": target} if base is None else {"target": target, "base": base}
+        return {**self.prepare.batch(inputs), **more}
 
 
 class Batches(lightning.LightningDataModule):
@@ -59,6 +63,7 @@ class Batches(lightning.LightningDataModule):
 
     Pictures come as {"pixels": (B, C, H, W), "target": (B,)}, texts as {"ids", "keep", "target"},
     sounds and series as {"frames", "keep", "target"}; `keep` is left out where nothing is padded.
+    Targets are int64, or float64 where they are numbers, in the data's own units (see `Task`).
     Reads `config.data` (augmentation), `config.run` (seed, global_batch), `config.hw` (workers,
     micro_batch). Training order and augmentation are functions of (seed, epoch), set through the
     samplers' `set_epoch`; no batch is dropped, so the last of an epoch may be smaller. Under DDP

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from zoo.inputs.labels import clean_label, label_index, order_labels
 from zoo.inputs.prepare import Prepare
 from zoo.inputs.preprocess import Preprocess
+from zoo.inputs.series import PrepareSeries, series
 from zoo.inputs.text import PrepareText, text
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ __all__ = [
     "Augment",
     "PictureError",
     "Prepare",
+    "PrepareSeries",
     "PrepareText",
     "Preprocess",
     "augment",
@@ -26,6 +28,7 @@ __all__ = [
     "decode_image",
     "label_index",
     "order_labels",
+    "series",
     "text",
 ]
 
