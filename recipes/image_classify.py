@@ -23,7 +23,7 @@ def held_out(config, labels):
 
 def build(config, splits):
     """The model of the config, for these labels."""
-    return training.build(config, splits.labels, splits.target)
+    return training.build(config, splits.labels, splits.target, scale=splits.scale)
 
 
 def loaders(config, splits, model):

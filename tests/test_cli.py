@@ -7,6 +7,7 @@ import runpy
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -129,10 +130,6 @@ def test_flags_may_stand_anywhere():
         (
             ["evaluate", "run", "--optim.lr", "1"],
             "zoo evaluate takes --data.test PATH; got --optim.lr",
-        ),
-        (
-            ["predict", "run"],
-            "zoo predict: the following arguments are required: FILE; see zoo predict --help",
         ),
     ],
 )
@@ -339,15 +336,19 @@ class Fake:
     """Names a picture after its colour, and counts how it is asked."""
 
     asked: list[Any]
+    record = SimpleNamespace(preprocess=SimpleNamespace(kind="picture"))
 
-    def predict(self, source: Any) -> Any:
+    def predict(self, source: list[str], on_bad: str) -> list[dict[str, Any]]:
         self.asked.append(source)
-        if isinstance(source, list):
-            return [self.one(file) for file in source]
-        return self.one(source)
+        return [self.one(file, on_bad) for file in source]
 
-    def one(self, file: str) -> dict[str, Any]:
-        red = zoo.inputs.decode_image(file).getpixel((0, 0))[0] / 255
+    def one(self, file: str, on_bad: str) -> dict[str, Any]:
+        try:
+            red = zoo.inputs.decode_image(file).getpixel((0, 0))[0] / 255
+        except zoo.inputs.PictureError as error:
+            if on_bad == "raise":
+                raise
+            return {"file": file, "error": error.reason}
         label = "red" if red > 0.5 else "black"
         return {"file": file, "label": label, "probability": 0.75, "probabilities": {label: 0.75}}
 
@@ -433,6 +434,10 @@ def test_predict_formats(house: Path, fake: Any, capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
+        (
+            ["run"],
+            "zoo predict takes pictures; got none: give FILE, or - for lines of text from stdin",
+        ),
         (["run", "run"], "zoo predict takes pictures; run holds none"),
         (["run", "x/*.png"], "zoo predict takes pictures; x/*.png holds none"),
         (

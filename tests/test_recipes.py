@@ -14,6 +14,7 @@ from PIL import Image
 
 from zoo import cli, training
 from zoo.training import recipes
+from zoo.training.task import inputs_of
 
 NAMES = recipes.names()
 LINES = 60
@@ -54,12 +55,21 @@ def write_sounds(root):
     return {"data.train": root / "train", "data.test": root / "test"}
 
 
+def write_series(root):
+    """240 hours of two waves."""
+    moments = np.arange(240).astype("datetime64[h]") + np.timedelta64(400_000, "h")
+    rows = [f"{t},{np.sin(i / 4):.4f},{np.cos(i / 9) + i / 99:.4f}" for i, t in enumerate(moments)]
+    (root / "series.csv").write_text("\n".join(["date,wave,value", *rows]) + "\n")
+    return {"data.train": root / "series.csv", "data.label": "value"}
+
+
 # Per task: what writes data, what makes a recipe's model small.
 SMALL = {"model.adapter.dim": 32, "model.backbone.dim": 32, "model.backbone.depth": 2}
 TASKS = {
     "image_classify": (write_pictures, SMALL),
     "audio_classify": (write_sounds, SMALL),
     "text_classify": (write_texts, {**SMALL, "data.vocabulary": 300}),
+    "series_forecast": (write_series, {**SMALL, "data.past": 16, "data.ahead": 4}),
 }
 # And where a recipe's model is of another make.
 OTHERS = {
@@ -128,9 +138,7 @@ def test_every_weight_gets_a_gradient(name, data, tmp_path):
     rows = script.splits(config)
     model = script.build(config, rows)
     batch = next(iter(script.loaders(config, rows, model).train_dataloader()))
-    total, _ = model.head.loss(model(**{k: v for k, v in batch.items() if k != "target"}), batch)[
-        "loss"
-    ]
+    total, _ = model.head.loss(model(**inputs_of(batch)), batch)["loss"]
     total.backward()
     without = [n for n, p in model.named_parameters() if p.grad is None or not p.grad.any()]
     assert without == []

@@ -35,9 +35,8 @@ from zoo.training.callbacks import clock
 from zoo.training.config import OptimConfig, SelectConfig
 from zoo.training.folder import make_folder, write_json
 from zoo.training.hardware import choose_precision, plan
-from zoo.training.metrics import ClassifyMetrics
+from zoo.training.metrics import ClassifyMetrics, chosen
 from zoo.training.optimise import make_optimizer, make_schedule, parameter_groups, warmup_cosine
-from zoo.training.task import check_select
 
 RECIPE = "image_classify/vit_tiny_scratch"
 COLOURS = {"blue": (30, 60, 220), "green": (40, 200, 60), "red": (220, 50, 40)}
@@ -288,15 +287,34 @@ def test_many_classes_have_no_confusion_matrix():
 
 
 @pytest.mark.parametrize(
-    "select, says",
+    "select, target, says",
     [
-        (SelectConfig(metric="acuracy"), "did you mean 'accuracy'"),
-        (SelectConfig(metric="loss"), "select.mode takes min"),
+        (SelectConfig(metric="acuracy"), "label", "did you mean 'accuracy'"),
+        (
+            SelectConfig(metric="accuracy"),
+            "numbers",
+            "takes mse.*got 'accuracy': give null for mse",
+        ),
+        (SelectConfig(metric="loss", mode="max"), "labels", "select.mode takes min"),
+        (
+            SelectConfig(mode="max"),
+            "numbers",
+            "with select.metric mse; got max: the best is the le",
+        ),
     ],
 )
-def test_a_metric_that_cannot_choose_is_refused(select, says):
+def test_a_metric_that_cannot_choose_is_refused(select, target, says):
     with pytest.raises(UserError, match=says):
-        check_select(select)
+        chosen(select, target)
+
+
+@pytest.mark.parametrize(
+    "target, metric, mode",
+    [("label", "accuracy", "max"), ("labels", "macro_f1", "max"), ("numbers", "mse", "min")],
+)
+def test_each_target_has_a_metric_that_chooses(target, metric, mode):
+    assert chosen(SelectConfig(), target) == SelectConfig(metric=metric, mode=mode)
+    assert chosen(SelectConfig(metric="loss"), target).mode == "min"
 
 
 # --- hardware
@@ -552,7 +570,9 @@ def test_a_run_is_evaluated_from_any_folder(options, pictures, tmp_path, monkeyp
     result = training.train(RECIPE, {**options, **given, "run.epochs": 1})
     monkeypatch.chdir(tmp_path)
     assert training.evaluate(result.folder) == result.metrics["test"]
-    with pytest.raises(UserError, match=r"takes --data\.test FOLDER; got 0\.2, which is no folder"):
+    with pytest.raises(
+        UserError, match=r"takes --data\.test FOLDER or TABLE; got 0\.2, which is no folder"
+    ):
         training.evaluate(result.folder, "0.2")
     (tmp_path / "0.2").symlink_to(pictures / "test")
     assert training.evaluate(result.folder, "0.2") == result.metrics["test"]
@@ -569,7 +589,8 @@ def test_names_of_any_kind_stand_in_figures_and_tables(tmp_path):
     counts = torch.eye(len(NAMES), dtype=torch.int64)
     report.draw_confusion(counts, NAMES, "test", tmp_path / "confusion.png")
     assert (tmp_path / "confusion.png").stat().st_size > 0
-    data = {"labels": list(NAMES), "counts": {"test": [1] * len(NAMES)}, "notes": ["a\nb"]}
+    counts = {"test": [1] * len(NAMES)}
+    data = {"labels": list(NAMES), "rows": {"test": 7}, "counts": counts, "notes": ["a\nb"]}
     result = {
         "recipe": "x/y", "interrupted": False, "failed": None, "val": None, "epochs": 1, "steps": 1,
         "test": {"loss": 1.0}, "seconds": 1.0, "hardware": "cpu", "weights": "last",

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from zoo import checkpoint, convert
 from zoo.convert import Rule
-from zoo.errors import OptionError, UserError, one_of, require, suggest
+from zoo.errors import OptionError, one_of, require, suggest
 from zoo.inputs import Prepare
 from zoo.inputs.predict import predict
 from zoo.nn import Part
@@ -35,6 +35,9 @@ class Record:
     """Conversion rules by layout; given by the family, not saved."""
     carried: Mapping[str, Mapping[str, Tensor]] = field(default_factory=dict, repr=False)
     """Tensors of a layout that the model has no use for, kept to be given back."""
+    scale: tuple[tuple[float, float], ...] | None = None
+    """For a head of numbers, the mean and the deviation in train of each: with the labels, what its
+    outputs mean. Numbers are mean + deviation * output."""
 
 
 class Model(nn.Module):
@@ -79,20 +82,21 @@ class Model(nn.Module):
         count = sum(p.numel() for p in self.parameters())
         return f"{self.record.name or 'of its own making'}, {count / 1e6:.2f} M parameters"
 
-    def predict(self, source: Any, batch: int = 64) -> Any:
-        """A picture (path, bytes or PIL image) -> {"label", "probability", "probabilities"}; a list
-        gives a list.
+    def predict(
+        self, source: Any, batch: int = 64, column: str | None = None, on_bad: str = "raise"
+    ) -> Any:
+        """A raw sample -> the answer by name; a list, or the `column` of a pandas data frame or a
+        `datasets` table -> the list of answers.
 
-        Pictures are prepared exactly as in training, and answered `batch` at a time. A path is
-        repeated as "file". UserError for a bad picture, and for a model that has no head or does
-        not know its preprocessing.
+        A sample is a picture (path, bytes or PIL image), a text, or a series (an array of rows, a
+        table or a data frame). The answer is {"label", "probability", "probabilities"} for one
+        label, {"labels", "probabilities"} for several (those of at least 0.5), {"numbers"} for
+        numbers, in the data's own units; a path is repeated as "file". Samples are prepared exactly
+        as in training, and answered `batch` at a time. UserError for a bad sample, or {"error"} in
+        its place with `on_bad` "report"; UserError for a model that has no head or does not know
+        its preprocessing.
         """
-        prepare = self.record.preprocess
-        if self.head is None or prepare is None:
-            lacks = "no head" if self.head is None else "no preprocessing in its record"
-            wants = "predict takes a model with a head and preprocessing"
-            raise UserError(f"{wants}; this one has {lacks}")
-        return predict(self, prepare, self.record.labels, source, batch)
+        return predict(self, source, batch, column, on_bad)
 
     def save(self, folder: str | Path) -> Path:
         """Write the model as a folder of safetensors and JSON that `zoo.load` takes; returns its
@@ -100,7 +104,8 @@ class Model(nn.Module):
         parts = {"adapter": self.adapter, "backbone": self.backbone, "head": self.head}
         state, prepare = self.state_dict(), self.record.preprocess
         record = {
-            name: to_plain(getattr(self.record, name)) for name in ("family", "name", "labels")
+            name: to_plain(getattr(self.record, name))
+            for name in ("family", "name", "labels", "scale")
         }
         record["preprocess"] = prepare and prepare.to_dict()
         for layout, tensors in self.record.carried.items():

@@ -87,7 +87,7 @@ def load(folder: str | Path, classes: int | Sequence[str] | None = None) -> Mode
         count, labels = count_and_labels(classes)
         config = replace(model.head.config, classes=count)  # type: ignore[union-attr]  # it has one
         model.head = build_part(config).to(next(model.parameters()).dtype)
-        model.record = replace(model.record, labels=labels)
+        model.record = replace(model.record, labels=labels, scale=None)
     return model
 
 

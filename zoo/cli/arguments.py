@@ -48,14 +48,19 @@ def make_parser() -> Parser:
     sub = add("evaluate", about, takes_keys=True, usage=usage)
     sub.add_argument("run", metavar="RUN", help="a run's folder")
 
-    sub = add("predict", "name what files show")
+    sub = add("predict", "name what pictures show and texts say, forecast series")
     sub.add_argument("model", metavar="RUN|MODEL", help="a run's folder, or a saved model's")
-    sub.add_argument("files", nargs="+", metavar="FILE", help="pictures, folders of them, patterns")
+    takes = (
+        "pictures, folders of them, patterns; tables; texts: lines of .txt, - for those of stdin"
+    )
+    sub.add_argument("files", nargs="*", metavar="FILE", help=takes)
+    about = "column of a table's samples, default: recognised"
+    sub.add_argument("--input", metavar="COLUMN", help=about)
     formats = ["table", "jsonl", "csv"]
     sub.add_argument("--format", choices=formats, help="default: as --out ends, or table")
     ends = "write there, not on the screen: .jsonl, .json (a row a line), .csv or .txt (a table)"
     sub.add_argument("--out", metavar="FILE", type=Path, help=ends)
-    bad = "report an unreadable file in its row (default), or stop"
+    bad = "report an unreadable sample in its row (default), or stop"
     sub.add_argument("--on-bad", choices=["report", "raise"], default="report", help=bad)
 
     sub = add("list", "list models, recipes, runs and plugins")

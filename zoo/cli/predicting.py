@@ -1,4 +1,4 @@
-"""`zoo predict`: files in, named answers out."""
+"""`zoo predict`: files, tables or lines in, named answers out."""
 
 import argparse
 import csv
@@ -6,32 +6,49 @@ import glob
 import io
 import json
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import zoo
 from zoo.cli.arguments import Flags
 from zoo.cli.table import align, say, write_table
-from zoo.data.layout import is_hidden, is_picture
+from zoo.data.columns import input_of
+from zoo.data.layout import ENDINGS as FILES
+from zoo.data.layout import is_hidden
+from zoo.data.splits import Column
+from zoo.data.table import READERS, read_tables
 from zoo.errors import UserError
-from zoo.inputs.image import PictureError
 
-CHUNK = 32  # files that are asked for at once
+CHUNK = 64  # samples that are asked for at once
 ENDINGS = {".jsonl": "jsonl", ".json": "jsonl", ".csv": "csv", ".txt": "table", "": "table"}
+ANSWERS = ("label", "labels", "probability", "probabilities", "numbers", "error")
+SIDE_BY_SIDE = 8  # numbers of an answer; more stand below each other in a table
+WIDEST = 60  # characters of a cell in an aligned table; file names and errors are never cut
+
+
+class Sample(NamedTuple):
+    """What stands in front of an answer in its row, and what is asked about."""
+
+    row: dict[str, Any]
+    source: Any
 
 
 def predict(args: argparse.Namespace, flags: Flags) -> int:
-    """`zoo predict`: 1 where a file could not be read, which its row reports."""
+    """`zoo predict`: 1 where a sample could not be read, which its row reports."""
     style = choose_format(args.format, args.out)
-    files = find_files(args.files)
     folder = Path(args.model).expanduser()
     model = zoo.load(folder / "model" if (folder / "model").is_dir() else folder)
-    answers = list(answer(model, files, stop=args.on_bad == "raise"))
+    kind = getattr(model.record.preprocess, "kind", "picture")
+    samples = list(find_samples(args.files, kind, args.input))
+    if not samples:
+        raise UserError(f"zoo predict takes {kind}s; {', '.join(args.files) or 'stdin'} holds none")
+    answers = list(answer(model, samples, args.on_bad))
     if args.out:
         write_out(args.out, as_text(answers, style))
     elif style == "table":
-        write_table(*as_rows(answers))
+        write_table(*as_rows(answers, cut=True))
     else:
         say(as_text(answers, style))
     return 1 if any("error" in row for row in answers) else 0
@@ -59,67 +76,131 @@ def choose_format(given: str | None, out: Path | None) -> str:
 def write_out(out: Path, text: str, mode: str = "w") -> None:
     """Write the file of `--out`. UserError where that fails."""
     try:
-        with out.open(mode, encoding="utf-8", errors="surrogateescape") as file:
+        with out.open(mode, encoding="utf-8", errors="surrogateescape", newline="") as file:
             file.write(text)
     except OSError as error:
         raise UserError(f"--out {out} cannot be written: {error.strerror}") from None
 
 
-def find_files(words: Sequence[str]) -> list[str]:
-    """Files as they are, folders -> the pictures below them, patterns -> what fits; each sorted.
+def find_samples(words: Sequence[str], kind: str, column: str | None) -> Iterator[Sample]:
+    """The words of the command -> samples of that kind, in their order.
+
+    `-`, or no word where something is piped in, is the lines of stdin. UserError for a word that
+    holds none.
+    """
+    takes = f"zoo predict takes {kind}s".replace("seriess", "series")
+    if not words and (kind != "text" or sys.stdin.isatty()):
+        raise UserError(f"{takes}; got none: give FILE, or - for lines of text from stdin")
+    for word in words or ["-"]:
+        path = Path(word).expanduser()
+        if kind == "text" and (word == "-" or path.suffix.lower() == ".txt"):
+            yield from (Sample({"text": line}, line) for line in lines_of(word))
+        elif path.suffix.lower() in READERS and not path.is_dir():
+            yield from table_samples(path, kind, column)
+        elif kind in FILES:
+            yield from (Sample({"file": file}, file) for file in find_files(path, kind))
+        else:
+            more = ", lines of a .txt file, or - for those of stdin" if kind == "text" else ""
+            raise UserError(f"{takes} of a table ({', '.join(READERS)}){more}; got {word}")
+
+
+def lines_of(word: str) -> list[str]:
+    """The lines of a file or of stdin (`-`), empty ones too; no other separators of Unicode end
+    one."""
+    try:
+        file = Path(word).expanduser()
+        text = sys.stdin.read() if word == "-" else file.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no UTF-8"
+        raise UserError(f"zoo predict takes texts; {word} cannot be read: {reason}") from error
+    lines = text.split("\n")
+    return lines[:-1] if lines[-1] == "" else lines
+
+
+def find_files(path: Path, kind: str) -> list[str]:
+    """A file as it is, a folder -> what lies below it, a pattern -> what fits; sorted.
 
     Hidden files and folders below a folder are left out, as in training.
     """
-    files: list[str] = []
-    for word in words:
-        path = Path(word).expanduser()
-        if path.is_dir():
-            below = (p for p in path.rglob("*") if is_picture(p) and not is_hidden(p, path))
-            found = sorted(str(p) for p in below if p.is_file())
-        elif glob.has_magic(word) and not path.exists():
-            found = sorted(f for f in glob.glob(str(path), recursive=True) if os.path.isfile(f))
+    if path.is_dir():
+        below = (p for p in path.rglob("*") if p.suffix.lower() in FILES[kind])
+        found = sorted(str(p) for p in below if p.is_file() and not is_hidden(p, path))
+    elif glob.has_magic(str(path)) and not path.exists():
+        found = sorted(f for f in glob.glob(str(path), recursive=True) if os.path.isfile(f))
+    else:
+        found = [str(path)]
+    if not found:
+        raise UserError(f"zoo predict takes {kind}s; {path} holds none")
+    return found
+
+
+def table_samples(path: Path, kind: str, column: str | None) -> Iterator[Sample]:
+    """A table's rows with the sample in one column; for series, the whole table is one.
+
+    The column is recognised as in training. All columns stand in front of the answer, the samples'
+    own too where it is text; a name that answers have themselves gets `given_` in front.
+    """
+    table: Any = next(iter(read_tables(path, "zoo predict").values()))
+    if kind == "series":
+        yield Sample({"file": str(path)}, table)
+        return
+    name, _ = input_of(table, kind, column, path, "--input")
+    folder = None if kind == "text" else path.parent
+    cells = Column(table, name, tuple(range(len(table))), folder)
+    for i, sample in enumerate(cells):
+        row = {n: v for n, v in table[i].items() if n != name or isinstance(v, str | None)}
+        yield Sample({f"given_{n}" if n in ANSWERS else n: v for n, v in row.items()}, sample)
+
+
+def answer(model: Any, samples: list[Sample], on_bad: str) -> Iterator[dict[str, Any]]:
+    """One dict per sample: its row, and {"label", ...}, {"labels", ...}, {"numbers"} or
+    {"error"}."""
+    for start in range(0, len(samples), CHUNK):
+        chunk = samples[start : start + CHUNK]
+        found = model.predict([sample.source for sample in chunk], on_bad=on_bad)
+        for sample, one in zip(chunk, found, strict=True):
+            one.pop("file", None)  # what a row has of it is what was typed
+            yield {**sample.row, **one}
+
+
+def as_rows(answers: list[dict[str, Any]], cut: bool = False) -> tuple[list[str], list[list[Any]]]:
+    """Columns and rows of a table without all the probabilities: several labels in one cell, a
+    column for each number, or a row where there are many."""
+    flat = []
+    for given in answers:
+        row = {key: v for key, v in given.items() if key not in ("probabilities", "numbers")}
+        row |= {"labels": "|".join(row["labels"])} if "labels" in row else {}
+        numbers = given.get("numbers", {})
+        if len(numbers) > SIDE_BY_SIDE:
+            flat += [{**row, "number": name, "value": value} for name, value in numbers.items()]
         else:
-            found = [str(path)]
-        if not found:
-            raise UserError(f"zoo predict takes pictures; {word} holds none")
-        files += found
-    return files
+            flat.append({**row, **numbers})
+    columns = list(dict.fromkeys(column for row in flat for column in row))
+    columns.sort(key="error".__eq__)  # last
+    short = [cut and name not in ("file", "error") for name in columns]
+    return columns, [
+        [cell(row.get(n), s) for n, s in zip(columns, short, strict=True)] for row in flat
+    ]
 
 
-def answer(model: Any, files: list[str], stop: bool) -> Iterator[dict[str, Any]]:
-    """One dict per file: {"file", "label", "probability", "probabilities"} or {"file", "error"}."""
-    for start in range(0, len(files), CHUNK):
-        chunk = files[start : start + CHUNK]
-        try:
-            rows = model.predict(chunk)
-        except PictureError:
-            if stop:
-                raise
-            rows = [answer_one(model, file) for file in chunk]  # finds the bad ones
-        yield from ({"file": file, **row} for file, row in zip(chunk, rows, strict=True))
-
-
-def answer_one(model: Any, file: str) -> dict[str, Any]:
-    """The answer, or {"error": why the file is no picture}."""
-    try:
-        return model.predict(file)
-    except PictureError as error:
-        return {"error": error.reason}
-
-
-def as_rows(answers: list[dict[str, Any]]) -> tuple[list[str], list[list[Any]]]:
-    """Columns and rows of a table; `error` only where there is one."""
-    columns = ["file", "label", "probability"]
-    columns += ["error"] if any("error" in row for row in answers) else []
-    rows = [[row.get(column, "") for column in columns] for row in answers]
-    return columns, [[f"{v:.4f}" if isinstance(v, float) else v for v in row] for row in rows]
+def cell(value: Any, cut: bool) -> Any:
+    """A value in a table; `cut` makes it one short line."""
+    if isinstance(value, float):
+        return f"{value:.4f}"
+    if isinstance(value, (dict, list)):
+        value = json.dumps(value, ensure_ascii=False, default=str)
+    if value is None:
+        return ""
+    text = " ".join(str(value).split()) if cut else value
+    return f"{text[: WIDEST - 1]}…" if cut and len(text) > WIDEST else text
 
 
 def as_text(answers: list[dict[str, Any]], style: str) -> str:
     """JSON lines with all probabilities, CSV, or an aligned table."""
     if style == "jsonl":
-        return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in answers)
-    columns, rows = as_rows(answers)
+        lines = (json.dumps(row, ensure_ascii=False, default=str) for row in answers)
+        return "".join(f"{line}\n" for line in lines)
+    columns, rows = as_rows(answers, cut=style == "table")
     if style != "csv":
         return align([columns, *rows])
     text = io.StringIO()

@@ -45,23 +45,39 @@ def recognise(table: Any, kind: str, config: Any, where: Any) -> Columns:
             )
         label = _low(names)[label]
         notes.append(f"labels are in the column {label!r}, by its name (--data.label)")
-    given = config.input
+    check_column(names, label, where, "data.label")
+    given, note = input_of(table, kind, config.input, where, "--data.input", label)
+    return Columns(given, label, (*notes, *([note] if note else [])))
+
+
+def input_of(
+    table: Any, kind: str, given: str | None, where: Any, flag: str, label: str | None = None
+) -> tuple[str, str]:
+    """The column of samples, as given or recognised among all but that of labels, and why.
+
+    `flag` is what gives it. UserError as in `recognise`.
+    """
+    names = table.column_names
     if given is None:
         fitting = [n for n in names if n != label and holds(table, n) == kind]
         usual = [_low(fitting)[n] for n in NAMES[kind] if n in _low(fitting)]
         if not usual and len(fitting) != 1:
             has = listed(fitting) if fitting else f"{listed(names)}, none of it {kind}s"
             raise UserError(
-                f"data takes a column of {kind}s; {where} has {has}: give --data.input COLUMN"
+                f"data takes a column of {kind}s; {where} has {has}: give {flag} COLUMN"
             )
-        given = usual[0] if usual else fitting[0]
+        name = usual[0] if usual else fitting[0]
         why = "by its name" if usual else f"the only one of {kind}s"
-        notes.append(f"{kind}s are in the column {given!r}, {why} (--data.input)")
-    for flag, name in (("label", label), ("input", given)):
-        if name not in names:
-            hint = suggest(name, names) or f"; there are {listed(names)}"
-            raise UserError(f"data.{flag} takes a column of {where}; got {name!r}{hint}")
-    return Columns(given, label, tuple(notes))
+        return name, f"{kind}s are in the column {name!r}, {why} ({flag})"
+    check_column(names, given, where, flag.removeprefix("--"))
+    return given, ""
+
+
+def check_column(names: Sequence[str], name: str, where: Any, key: str) -> None:
+    """UserError for a column that is not there."""
+    if name not in names:
+        hint = suggest(name, names) or f"; there are {listed(names)}"
+        raise UserError(f"{key} takes a column of {where}; got {name!r}{hint}")
 
 
 def holds(table: Any, name: str) -> str:

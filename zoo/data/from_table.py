@@ -1,5 +1,6 @@
 """A table of texts, pictures or sounds -> Splits. All that can be wrong is said here."""
 
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 from zoo.data.check import duplicate_notes, look_all, look_at, report_unreadable
 from zoo.data.columns import Columns, is_number, recognise
 from zoo.data.folder import share_or_path
-from zoo.data.splits import Column, Rows, Splits, draw, draw_groups, fingerprint
+from zoo.data.splits import Column, Rows, Splits, draw, draw_groups, fingerprint, scale_of
 from zoo.data.table import place_of, read_tables
 from zoo.errors import UserError, suggest
 from zoo.inputs import clean_label, label_index, order_labels
@@ -158,7 +159,7 @@ def numbered(labels: tuple[str, ...], task: str, where: str) -> Callable[[str, i
             words = [word for word in cell.split("|") if clean_label(word)]
             have = {label_index(word, labels, where) for word in words}
             return tuple(int(i in have) for i in range(len(labels)))
-        if not is_number(cell) or float(cell) != float(cell):
+        if not is_number(cell) or not math.isfinite(float(cell)):
             raise UserError(f"data takes numbers; row {row + 1} of {where} has {cell!r}")
         return (float(cell),)
 
@@ -237,6 +238,7 @@ def finish(
         task,
         (*notes, *duplicate_notes(data, f"{kind}s")),
         tuple(skipped),
+        scale_of(data.get("train")) if task == "numbers" else None,
     )
 
 

@@ -57,13 +57,16 @@ class Samples(Dataset[tuple[Tensor, Any, tuple[int, int]]]):
             return self.vary(loaded), self.targets[row], (epoch, row)
 
     def collate(self, samples: Sequence[tuple[Tensor, Any, tuple[int, int]]]) -> dict[str, Tensor]:
-        """Samples -> the model's inputs by name, and "target"."""
-        inputs = self.prepare.batch([x for x, _, _ in samples])
-        target = torch.tensor([target for _, target, _ in samples])
+        """Samples -> the model's inputs by name, "target", and "base" where there is one."""
+        inputs, targets = [x for x, _, _ in samples], [target for _, target, _ in samples]
+        number = isinstance(targets[0], tuple) and isinstance(targets[0][0], float)
+        target = torch.tensor(targets, dtype=torch.float64 if number else torch.int64)
+        batch, base = self.prepare.batch(inputs), self.prepare.base(inputs)
         if self.mix is not None:
             with _drawing_from(stream_seed(self.seed, "mix", *samples[0][2])):
-                inputs["pixels"], target = self.mix(inputs["pixels"], target)
-        return {**inputs, "target": target}
+                batch["pixels"], target = self.mix(batch["pixels"], target)
+        more = {"target": target} if base is None else {"target": target, "base": base}
+        return {**batch, **more}
 
 
 class Batches(lightning.LightningDataModule):
@@ -71,6 +74,7 @@ class Batches(lightning.LightningDataModule):
 
     Pictures come as {"pixels": (B, C, H, W), "target": (B,)}, texts as {"ids", "keep", "target"},
     sounds and series as {"frames", "keep", "target"}; `keep` is left out where nothing is padded.
+    Targets are int64, or float64 where they are numbers, in the data's own units (see `Task`).
     Reads `config.data` (augmentation), `config.run` (seed, global_batch), `config.hw` (workers,
     micro_batch). Training order and augmentation are functions of (seed, epoch), set through the
     samplers' `set_epoch`; no batch is dropped, so the last of an epoch may be smaller. Under DDP

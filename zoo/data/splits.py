@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from zoo.data.sampling import permutation
 
 
@@ -37,6 +39,16 @@ class Column(Sequence[Any]):
 
 
 @dataclass(frozen=True)
+class Spread:
+    """How the numbers of one output are spread over the rows of a split."""
+
+    mean: float
+    deviation: float
+    least: float
+    most: float
+
+
+@dataclass(frozen=True)
 class Rows:
     """Samples and the target of each, in one order."""
 
@@ -44,7 +56,7 @@ class Rows:
     """The folder of class folders that they lie in, or the table that they come from."""
     items: Sequence[Any]
     """The raw samples: paths, or the cells of a column, read when they are asked for."""
-    targets: tuple[Any, ...]
+    targets: Sequence[Any]
     """The number of each one's class; for several labels a tuple of 0 and 1, for numbers of
     them."""
     classes: int
@@ -66,6 +78,14 @@ class Rows:
             for number in labels_of(target):
                 numbers[number] += 1
         return tuple(numbers)
+
+    def spreads(self) -> tuple[Spread, ...]:
+        """For targets that are numbers: how each of them spreads, a column at a time."""
+        table = np.asarray(self.targets, dtype=np.float64)
+        return tuple(
+            Spread(*(float(f(column)) for f in (np.mean, np.std, np.min, np.max)))
+            for column in table.T
+        )
 
     def name(self, row: int) -> str:
         """A row's path below `root`, with forward slashes, or its number in the table."""
@@ -104,11 +124,20 @@ class Splits:
     """What was recognised and why, what was left out, what is doubtful: a sentence each."""
     skipped: tuple[str, ...] = field(default=(), repr=False)
     """Every unreadable file that was left out (on_bad "skip"), with the reason."""
+    scale: tuple[tuple[float, float], ...] | None = None
+    """For numbers, the mean and the deviation of each in train, by which they are learned."""
+    baselines: Mapping[str, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)
+    """{split: {name: metrics}} of answers that take no model, to be reported beside it."""
 
     def rows(self) -> dict[str, Rows]:
         """The splits that there are: {"train": ..., "val": ..., "test": ...}."""
         named = {"train": self.train, "val": self.val, "test": self.test}
         return {name: rows for name, rows in named.items() if rows is not None}
+
+
+def scale_of(train: Rows | None) -> tuple[tuple[float, float], ...] | None:
+    """The mean and the deviation of each number in train; a deviation of 0 counts as 1."""
+    return None if train is None else tuple((s.mean, s.deviation or 1.0) for s in train.spreads())
 
 
 def draw_groups(groups: Sequence[Any], share: float, seed: int, split: str) -> list[int]:

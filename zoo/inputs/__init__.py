@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from zoo.inputs.labels import clean_label, label_index, order_labels
 from zoo.inputs.prepare import Prepare
 from zoo.inputs.preprocess import Preprocess
+from zoo.inputs.series import PrepareSeries, series
 from zoo.inputs.sound import PrepareSound, SoundError, sound
 from zoo.inputs.text import PrepareText, text
 
@@ -20,6 +21,7 @@ __all__ = [
     "Augment",
     "PictureError",
     "Prepare",
+    "PrepareSeries",
     "PrepareSound",
     "PrepareText",
     "Preprocess",
@@ -29,6 +31,7 @@ __all__ = [
     "decode_image",
     "label_index",
     "order_labels",
+    "series",
     "sound",
     "text",
 ]

@@ -1,41 +1,119 @@
 """Raw samples through a model, and its answers by name."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from zoo.errors import UserError
+from zoo.errors import UserError, one_of, suggest
+from zoo.inputs.names import listed
 from zoo.inputs.prepare import Prepare
 
 
 @torch.inference_mode()
 def predict(
-    model: nn.Module, prepare: Prepare, labels: Sequence[str] | None, source: Any, batch: int = 64
+    model: Any, source: Any, batch: int = 64, column: str | None = None, on_bad: str = "raise"
 ) -> Any:
-    """A sample, or a list of them -> {"label", "probability", "probabilities"}, or a list of them.
-
-    The model answers in eval mode, `batch` samples at a time, and is left in the mode it was in.
-    A path is repeated as "file". UserError for a bad sample, and for answers that are not finite.
-    """
+    """See `zoo.Model.predict`. The model is left in the mode, training or eval, that it was in."""
+    prepare, scale = model.record.preprocess, model.record.scale
+    if model.head is None or prepare is None:
+        lacks = "no head" if model.head is None else "no preprocessing in its record"
+        wants = "predict takes a model with a head and preprocessing"
+        raise UserError(f"{wants}; this one has {lacks}")
     if batch < 1:
         raise UserError(f"predict takes batches of at least 1; got {batch}")
-    many = isinstance(source, (list, tuple))
-    sources, rows, was_training = source if many else [source], [], model.training
-    place = next(model.parameters())
+    one_of("predict", "on_bad", on_bad, ("raise", "report"))
+    sources, many = samples_of(source, column, prepare)
+    target = getattr(model.head.config, "target", "label")
+    answers, was_training, place = [], model.training, next(model.parameters())
     model.eval()
     try:
         for start in range(0, len(sources), batch):
-            inputs = prepare.batch([prepare(s) for s in sources[start : start + batch]])
-            rows += model(**to_device(inputs, place)).float().softmax(-1).tolist()
+            chunk = [attempt(prepare, s, on_bad) for s in sources[start : start + batch]]
+            good = [x for x in chunk if isinstance(x, Tensor)]
+            rows = iter(answered(model, target, scale, good, prepare, place) if good else ())
+            answers += [
+                named(next(rows), model.record.labels, target)
+                if isinstance(x, Tensor)
+                else {"error": x}
+                for x in chunk
+            ]
     finally:
         model.train(was_training)
-    if any(p != p for row in rows for p in row):  # only NaN differs from itself
-        raise UserError("predict takes a model of finite weights; this one answers NaN")
-    answers = [named(s, row, labels) for s, row in zip(sources, rows, strict=True)]
+    if prepare.from_files:
+        answers = [
+            {"file": str(s), **answer} if isinstance(s, (str, Path)) else answer
+            for s, answer in zip(sources, answers, strict=True)
+        ]
     return answers if many else answers[0]
+
+
+def samples_of(source: Any, column: str | None, prepare: Prepare) -> tuple[Sequence[Any], bool]:
+    """What predict is given -> samples, and whether they were several."""
+    names = columns_of(source)
+    if names is None or prepare.from_tables:
+        if column is not None:
+            got = "a table is one sample of this model" if names else type(source).__name__
+            raise UserError(f"predict takes a column of a data frame or table; got {got}: drop it")
+        many = isinstance(source, (list, tuple))
+        return (source if many else [source]), many
+    if column not in names:
+        got = "no column" if column is None else f"{column!r}{suggest(column, names)}"
+        raise UserError(
+            f"predict takes the column of a table that holds the samples; got {got}: give "
+            f"column=, one of {listed(names)}"
+        )
+    return [cell_of(cell) for cell in source[column]], True
+
+
+def columns_of(source: Any) -> list[str] | None:
+    """The columns of a `datasets` table or a pandas data frame; None for anything else."""
+    if hasattr(source, "column_names"):
+        return list(source.column_names)
+    frame = hasattr(source, "columns") and hasattr(source, "to_dict")
+    return [str(name) for name in source.columns] if frame else None
+
+
+def cell_of(cell: Any) -> Any:
+    """A cell as a sample: the file that a dict of `datasets` stands for, None for pandas' NaN."""
+    if isinstance(cell, dict) and {"bytes", "path"} & cell.keys():
+        return cell.get("bytes") or cell.get("path")
+    return None if isinstance(cell, float) and math.isnan(cell) else cell
+
+
+def attempt(prepare: Prepare, source: Any, on_bad: str) -> Tensor | str:
+    """A sample's tensor, or why there is none where that is to be reported."""
+    try:
+        return prepare(source)
+    except UserError as error:
+        if on_bad == "raise":
+            raise
+        return getattr(error, "reason", str(error))
+
+
+def answered(
+    model: Any,
+    target: str,
+    scale: Sequence[tuple[float, float]] | None,
+    samples: list[Tensor],
+    prepare: Prepare,
+    place: Tensor,
+) -> list[list[float]]:
+    """Tensors of samples -> the probabilities, or the numbers in the data's units, of each."""
+    answer = model(**to_device(prepare.batch(samples), place)).double().cpu()
+    if target == "numbers":
+        if scale is not None:
+            mean, deviation = torch.tensor(scale, dtype=torch.float64).unbind(-1)
+            base = prepare.base(samples)
+            answer = (mean if base is None else base) + deviation * answer
+    else:
+        answer = answer.softmax(-1) if target == "label" else answer.sigmoid()
+    if not answer.isfinite().all():
+        raise UserError("predict takes a model of finite weights; this one answers NaN")
+    return answer.tolist()
 
 
 def to_device(inputs: dict[str, Tensor], like: Tensor) -> dict[str, Tensor]:
@@ -46,13 +124,13 @@ def to_device(inputs: dict[str, Tensor], like: Tensor) -> dict[str, Tensor]:
     }
 
 
-def named(source: Any, row: list[float], labels: Sequence[str] | None) -> dict[str, Any]:
-    """The probability of each class -> the answer; classes without labels are numbered."""
+def named(row: list[float], labels: Sequence[str] | None, target: str) -> dict[str, Any]:
+    """What a model says of one sample, by name; classes without labels are numbered."""
     names = labels or [str(i) for i in range(len(row))]
-    best = max(range(len(row)), key=row.__getitem__)
-    answer = {
-        "label": names[best],
-        "probability": row[best],
-        "probabilities": dict(zip(names, row, strict=True)),
-    }
-    return {"file": str(source), **answer} if isinstance(source, (str, Path)) else answer
+    each = dict(zip(names, row, strict=True))
+    if target == "numbers":
+        return {"numbers": each}
+    if target == "labels":
+        return {"labels": [name for name, p in each.items() if p >= 0.5], "probabilities": each}
+    best = max(each, key=each.__getitem__)
+    return {"label": best, "probability": each[best], "probabilities": each}

@@ -26,6 +26,10 @@ class Prepare:
     """Bytes that one value of a loaded sample takes (see `Rows.values`)."""
     work: ClassVar[int] = 1000
     """About how many values it takes to finish one sample."""
+    from_files: ClassVar[bool] = True
+    """Whether a path stands for a sample, and its answer is named after it."""
+    from_tables: ClassVar[bool] = False
+    """Whether a whole table is one sample."""
     kinds: ClassVar[dict[str, type["Prepare"]]] = {}
 
     def __init_subclass__(cls, kind: str, **kwargs: Any) -> None:
@@ -56,6 +60,11 @@ class Prepare:
     def fitted(self, keeps: bool) -> Self:
         """The same for an adapter that takes `keep`, or that takes samples of one size alone."""
         return self
+
+    def base(self, samples: Sequence[Tensor]) -> Tensor | None:
+        """Tensors of samples -> (B, 1) float64: the number that each one's answers are counted
+        from, in the data's units. None where that is the mean of train."""
+        return None
 
     def adapter(self) -> dict[str, Any]:
         """Options of an adapter that depend on the data, such as the size of a vocabulary."""

@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -26,6 +26,8 @@ class PrepareText(Prepare, kind="text"):
     Blanks around a text do not count. An empty or a missing text is the class token alone, so each
     text has an answer. One longer than `length` is cut at its end.
     """
+
+    from_files: ClassVar[bool] = False
 
     tokenizer: str
     """The JSON of a `tokenizers.Tokenizer`."""

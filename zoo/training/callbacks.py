@@ -31,7 +31,7 @@ def checkpoints(select: SelectConfig, folder: Path, choose: bool) -> list[Callba
     last = ModelCheckpoint(filename=LAST, **shared)
     if not choose:
         return [last]
-    monitor, mode = f"val/{select.metric}", select.mode
+    monitor, mode = f"val/{select.metric}", select.mode or "max"  # `chosen` has left no None
     best = ModelCheckpoint(filename=BEST, monitor=monitor, mode=mode, **shared)
     if select.patience is None:
         return [best, last]
@@ -100,9 +100,8 @@ class Progress(Callback):
     log.txt gets all the lines in either case. What was seen stays here for the report.
     """
 
-    def __init__(self, config: Config):
-        self.every, self.epochs = config.run.log_every, config.run.epochs
-        self.select = config.select
+    def __init__(self, config: Config, select: SelectConfig):
+        self.every, self.epochs, self.select = config.run.log_every, config.run.epochs, select
         self.bar: Bar | None = None
         self.total = self.step = self.epochs_done = self.samples = 0
         self.seconds = 0.0
@@ -115,7 +114,7 @@ class Progress(Callback):
 
     def best(self) -> dict[str, Any] | None:
         """The first of the best validations, None before there is one."""
-        choose, metric = max if self.select.mode == "max" else min, self.select.metric
+        choose, metric = max if self.select.mode == "max" else min, str(self.select.metric)
         return choose(self.validations, key=lambda v: v["metrics"][metric], default=None)
 
     def on_train_start(self, trainer: Trainer, pl_module: Any) -> None:

@@ -16,6 +16,7 @@ UNHELPFUL = (  # warnings of Lightning about what is as it should be
     "Experiment logs directory .* exists and is not empty",
     r"`isinstance\(treespec, LeafSpec\)` is deprecated",
     "It is recommended to use `self.log",  # metrics are reduced before they are logged
+    "You have overridden `on_before_batch_transfer`",  # the task's, which is the one meant
 )
 log = logging.getLogger("zoo.training")
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from zoo.data.table import is_table
 from zoo.errors import UserError
 from zoo.registry import load
 from zoo.training import recipes
@@ -13,6 +14,7 @@ from zoo.training.config import Config, placing, resolve
 from zoo.training.console import speaking
 from zoo.training.hardware import make_trainer, plan
 from zoo.training.run import RunResult, sentence
+from zoo.training.schema import KEYS
 from zoo.training.task import Task
 
 
@@ -37,21 +39,27 @@ def train(
 
 
 def evaluate(run: str | Path, test: str | Path | None = None) -> dict[str, float]:
-    """The exported model of a finished run on its test split, or on the folder `test`.
+    """The exported model of a finished run on its test split, or on the folder or table `test`.
 
     It runs the shipped script of the run's recipe, also where the run had one of its own.
-    -> {"loss", "accuracy", "macro_f1"}. UserError where there is no such run or no test split.
+    -> {"loss", ...}, see `zoo.training.metrics`. UserError where there is no such run or no test
+    split.
     """
     folder = Path(run).expanduser()
     if not (folder / "config.yaml").is_file():
         raise UserError(f"evaluate takes the folder of a run; got {folder}, without a config.yaml")
     given = {}
     if test is not None:
-        if not Path(test).expanduser().is_dir():
-            raise UserError(f"evaluate takes --data.test FOLDER; got {test}, which is no folder")
-        given = {"data.test": str(Path(test).expanduser().absolute())}
+        place = Path(test).expanduser()
+        if not place.is_dir() and not is_table(test):
+            wants = "evaluate takes --data.test FOLDER or TABLE"
+            raise UserError(f"{wants}; got {test}, which is no folder")
+        given = {"data.test": str(place.absolute() if place.exists() else test)}
     config = resolve(folder / "config.yaml", given).config
     model = load(folder / "model")
+    if KEYS["data.task"].of(config.recipe):  # a table alone may look like another task
+        task = model.head.config.target  # type: ignore[union-attr]  # a run's model has a head
+        config = replace(config, data=replace(config.data, task=task))
     script = sys.modules[recipes.load(config.recipe).__module__]
     alone = test is not None or (config.data.test and Path(str(config.data.test)).is_dir())
     splits = script.held_out(config, model.record.labels) if alone else script.splits(config)

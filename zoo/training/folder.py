@@ -7,7 +7,7 @@ import shutil
 import sys
 import time
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +100,8 @@ def absolute(config: Config) -> Config:
     """The config with whole paths of data and of a loaded model, to be used from any folder."""
 
     def whole(value: Any) -> Any:
-        return str(Path(value).expanduser().absolute()) if isinstance(value, str) else value
+        path = Path(value).expanduser() if isinstance(value, str) else None
+        return str(path.absolute()) if path and path.exists() else value  # not hf:NAME, nor a date
 
     paths = {name: whole(getattr(config.data, name)) for name in ("train", "val", "test")}
     model = {k: whole(v) if k == "load" else v for k, v in config.model.items()}
@@ -120,12 +121,23 @@ def write_facts(folder: Path, config: Config, model: Any, splits: Any) -> None:
 
 
 def facts_of_data(splits: Any) -> dict[str, Any]:
-    """Fingerprint, rows per split and class in the order of the labels, notes."""
-    present = {name: getattr(splits, name) for name in ("train", "val", "test")}
+    """Fingerprint, labels, rows per split, notes, and what the targets of each split are.
+
+    "counts", rows per class in the order of the labels, or "numbers", the mean, deviation, least
+    and most of each.
+    """
+    rows = splits.rows()
+    if splits.target == "numbers":
+        spread = {split: [asdict(s) for s in part.spreads()] for split, part in rows.items()}
+        targets = {"numbers": spread}
+    else:
+        targets = {"counts": {split: [*map(int, part.counts())] for split, part in rows.items()}}
     return {
         "fingerprint": splits.fingerprint,
+        "target": splits.target,
         "labels": list(splits.labels),
-        "counts": {n: [int(c) for c in r.counts()] for n, r in present.items() if r is not None},
+        "rows": {split: len(part) for split, part in rows.items()},
+        **targets,
         "notes": list(splits.notes),
     }
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from zoo.errors import OptionError, one_of, suggest
 from zoo.extend import kinds
-from zoo.inputs import Prepare, PrepareSound, PrepareText, Preprocess
+from zoo.inputs import Prepare, PrepareSeries, PrepareSound, PrepareText, Preprocess
 from zoo.inputs.text import train_tokenizer
 from zoo.model import Model, Record
 from zoo.nn import Part
@@ -29,6 +29,8 @@ def stand_in(kind: str) -> Callable[[], Prepare] | None:
     """What stands for the preprocessing that data would give, to show a model without data."""
     if kind == "sound":
         return PrepareSound
+    if kind == "series":
+        return lambda: PrepareSeries(("value",), 96, (0.0,), (1.0,), "value", 24)
     return (lambda: PrepareText(train_tokenizer([], 300))) if kind == "text" else None
 
 
@@ -37,16 +39,22 @@ def build(
     labels: Sequence[str],
     target: str = "label",
     prepare: Callable[[], Prepare] | None = None,
+    scale: tuple[tuple[float, float], ...] | None = None,
 ) -> Model:
     """The config's model with a head for these labels, for samples of the recipe's task.
 
     `model.name` and options make a new one, `model.load` takes a saved one with a new head where
     the labels differ, `model.backbone`, `adapter` and `head` put parts together by their kinds.
     `prepare` makes what turns raw samples into the input of a new model; None takes it from the
-    model itself, as pictures do. OptionError for what the model or a part does not have, and for a
-    model that cannot be trained on such samples.
+    model itself, as pictures do. `scale` is `Splits.scale`; a head that is kept keeps its own.
+    OptionError for what the model or a part does not have, and for a model that cannot be trained
+    on such samples.
     """
-    return make_model(config.model, labels, target, KINDS[config.recipe.split("/")[0]], prepare)
+    kind = KINDS[config.recipe.split("/")[0]]
+    model = make_model(config.model, labels, target, kind, prepare)
+    if model.record.scale is None:
+        model.record = replace(model.record, scale=scale)
+    return model
 
 
 def make_model(

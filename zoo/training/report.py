@@ -89,6 +89,26 @@ def draw_confusion(counts: Tensor, labels: tuple[str, ...], split: str, target: 
     save(figure, target)
 
 
+def table_of_targets(data: dict[str, Any]) -> list[str]:
+    """What data.json says of the targets: rows of each class, or how the numbers spread."""
+    kind, what = ("numbers", "number") if "numbers" in data else ("counts", "class")
+    lines = [f"| {what} | " + " | ".join(data[kind]) + " |", "|---" * (len(data[kind]) + 1) + "|"]
+    for index, label in enumerate(data["labels"]):
+        cells = [in_table(part[index]) for part in data[kind].values()]
+        lines.append(f"| {in_page(label)} | {' | '.join(cells)} |")
+    return lines
+
+
+def in_table(fact: Any) -> str:
+    """A count, or a spread as `mean ± deviation, least to most`."""
+    if not isinstance(fact, dict):
+        return str(fact)
+    mean, deviation, least, most = (
+        f"{fact[k]:.4g}" for k in ("mean", "deviation", "least", "most")
+    )
+    return f"{mean} ± {deviation}, {least} to {most}"
+
+
 def write_page(folder: Path, result: dict[str, Any], data: dict[str, Any], command: str) -> None:
     """report.md: what ran, what came out, and where the figures are."""
     state = ", failed" if result["failed"] else ", interrupted" if result["interrupted"] else ""
@@ -98,9 +118,12 @@ def write_page(folder: Path, result: dict[str, Any], data: dict[str, Any], comma
     if metrics:
         names = list(next(iter(metrics.values())))
         lines += ["| split | rows | " + " | ".join(names) + " |", "|---" * (len(names) + 2) + "|"]
-        for split, values in metrics.items():
+        known = result.get("baselines", {})
+        rows = [(split, split, values) for split, values in metrics.items()]
+        rows += [(s, f"{s}, {b}", v) for s in metrics for b, v in known.get(s, {}).items()]
+        for split, title, values in rows:
             cells = " | ".join(f"{values[name]:.4f}" for name in names)
-            lines.append(f"| {split} | {sum(data['counts'][split])} | {cells} |")
+            lines.append(f"| {in_page(title)} | {data['rows'][split]} | {cells} |")
         lines.append("")
     lines += [
         f"{result['epochs']} epochs, {result['steps']} optimizer steps, "
@@ -109,11 +132,7 @@ def write_page(folder: Path, result: dict[str, Any], data: dict[str, Any], comma
         "",
     ]
     lines += [f"![{name}]({name})\n" for name in (CURVES, CONFUSION) if (folder / name).exists()]
-    lines += ["| class | " + " | ".join(data["counts"]) + " |"]
-    lines += ["|---" * (len(data["counts"]) + 1) + "|"]
-    for index, label in enumerate(data["labels"]):
-        cells = " | ".join(str(counts[index]) for counts in data["counts"].values())
-        lines.append(f"| {in_page(label)} | {cells} |")
+    lines += table_of_targets(data)
     lines += ["", *(f"- {in_page(note)}" for note in data["notes"])]
     text = "\n".join(lines) + "\n"
     (folder / "report.md").write_text(text, encoding="utf-8", errors="backslashreplace")

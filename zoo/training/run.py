@@ -22,6 +22,7 @@ from zoo.training.callbacks import BEST, LAST, Interrupt, Interrupted, Progress,
 from zoo.training.config import Config
 from zoo.training.console import log, rank, speaking, writing
 from zoo.training.hardware import make_trainer, plan
+from zoo.training.metrics import chosen
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,8 @@ class RunResult:
     folder: Path
     """The run folder; `model/` in it is what `zoo.load` takes."""
     metrics: dict[str, dict[str, float]]
-    """{"val": {"loss", "accuracy", "macro_f1"}, "test": the same}, those splits that there are."""
+    """{"val": {"loss", ...}, "test": the same}, those splits that there are; of what, see
+    `zoo.training.metrics`."""
     seconds: float
     """Of training, validation included."""
 
@@ -52,7 +54,8 @@ class Run:
         self.main = rank() == 0
         self.folder = files.choose_folder(config, self.main)
         self.made: list[Path] = []
-        self.progress = Progress(config)
+        self.select = chosen(config.select, model.head.config.target)  # type: ignore[union-attr]
+        self.progress = Progress(config, self.select)
         self.interrupt = Interrupt(self.checkpoint(LAST))
         self.stack = ExitStack()
 
@@ -116,10 +119,11 @@ class Run:
 
     def introduce(self) -> None:
         """Say what is about to run."""
-        counts = files.facts_of_data(self.splits)["counts"]
-        rows = ", ".join(f"{sum(c)} {split}" for split, c in counts.items())
+        facts = files.facts_of_data(self.splits)
+        rows = ", ".join(f"{count} {split}" for split, count in facts["rows"].items())
+        what = {"label": "classes", "labels": "labels", "numbers": "numbers"}[facts["target"]]
         log.info(f"{self.config.recipe} -> {self.folder}")
-        log.info(f"data: {rows}, {len(self.splits.labels)} classes")
+        log.info(f"data: {rows}, {len(self.splits.labels)} {what}")
         for note in self.splits.notes:
             log.info(f"data: {note}")
         log.info(f"model: {self.model.extra_repr()}")
@@ -132,7 +136,7 @@ class Run:
     def callbacks(self) -> list[Callback]:
         """Progress, Ctrl-C, stopping and checkpoints, in the order in which they must come."""
         where, choose = self.folder / "checkpoints", self.splits.val is not None
-        return [self.progress, self.interrupt, *checkpoints(self.config.select, where, choose)]
+        return [self.progress, self.interrupt, *checkpoints(self.select, where, choose)]
 
     def loggers(self) -> list[Logger]:
         """metrics.csv and tensorboard/."""
@@ -160,7 +164,9 @@ class Run:
                     report.draw_confusion(confusion, self.splits.labels, split, target)
             self.write_result(metrics, source)
             for split, values in metrics.items():
-                log.info(f"{split}: " + "  ".join(f"{k} {v:.4f}" for k, v in values.items()))
+                for name, known in self.splits.baselines.get(split, {}).items():
+                    log.info(f"{split}, {name}: {figures(known)}")
+                log.info(f"{split}: {figures(values)}")
             for name in (report.CURVES, report.CONFUSION):
                 if (self.folder / name).exists():
                     log.info(f"figure: {self.folder / name}")
@@ -227,11 +233,18 @@ class Run:
             "val": metrics.get("val"),
             "test": metrics.get("test"),
         }
+        if self.splits.baselines:
+            result["baselines"] = self.splits.baselines
         files.write_json(self.folder / "result.json", result)
         if (self.folder / "metrics.csv").exists():
             report.draw_curves(self.folder / "metrics.csv", self.folder / report.CURVES)
         facts = files.facts_of_data(self.splits)
         report.write_page(self.folder, result, facts, files.command())
+
+
+def figures(values: dict[str, float]) -> str:
+    """Metrics in a line of the log."""
+    return "  ".join(f"{name} {value:.4f}" for name, value in values.items())
 
 
 def sentence(error: BaseException) -> str:

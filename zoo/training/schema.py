@@ -45,8 +45,8 @@ class DataConfig:
     """what is read"""
 
     train: str = option("class folders of files, a table or hf:NAME")
-    val: float | str = option("share of train to choose by, or a source", 0.1, **SHARE)
-    test: float | str | None = option("share held out, or a source", None, **SHARE)
+    val: float | str = option("share of train to choose by, a source, or a date", 0.1, **SHARE)
+    test: float | str | None = option("share held out, a source, or a date", None, **SHARE)
     input: str | None = option("column of the samples, null = recognised", None, tasks=COLUMNS)
     label: str | None = option("column of the labels, null = recognised", None)
     task: Literal["label", "labels", "numbers"] | None = option(
@@ -71,7 +71,15 @@ class DataConfig:
     seconds: float = option("what is longer is cut", 10.0, tasks=(AUDIO,), above=0)
     past: int = option("rows that a forecast sees", 96, tasks=(SERIES,), least=1)
     ahead: int = option("rows that are forecast", 24, tasks=(SERIES,), least=1)
-    on_bad: Literal["raise", "skip"] = option("an unreadable sample stops, or is left out", "raise")
+    season: int = option(
+        "rows of a season, for a baseline that repeats it", 24, tasks=(SERIES,), least=1
+    )
+    until: str | None = option(
+        "date from which on rows are left out", None, text="a date", tasks=(SERIES,)
+    )
+    on_bad: Literal["raise", "skip"] = option(
+        "an unreadable sample stops, or is left out", "raise", tasks=COLUMNS
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,8 +110,8 @@ class RunConfig:
 class SelectConfig:
     """which epoch's weights are kept"""
 
-    metric: str = option("the validation metric that decides", "accuracy")
-    mode: Literal["max", "min"] = option("whether more or less of it is better", "max")
+    metric: str | None = option("what decides, null = accuracy, macro_f1 or mse", None)
+    mode: Literal["max", "min"] | None = option("what of it is best, null = as it is meant", None)
     patience: int | None = option("epochs without progress, then stop; null = never", None, least=1)
 
 

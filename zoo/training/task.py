@@ -1,17 +1,17 @@
 """What is trained: a model, its loss, its metrics, its optimizer."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import lightning
 import torch
 from torch import Tensor, nn
 
-from zoo.errors import UserError, suggest
+from zoo.errors import UserError
 from zoo.model import Model
-from zoo.training.config import Config, SelectConfig
-from zoo.training.metrics import METRICS, ClassifyMetrics
+from zoo.training.config import Config
+from zoo.training.metrics import METRICS, Metrics, chosen
 from zoo.training.optimise import make_optimizer, make_schedule
 
 Batch = Mapping[str, Tensor]
@@ -24,14 +24,21 @@ class Task(lightning.LightningModule):
     ranks, divided by their true number. So micro-batches give *sums*, and the gradients are divided
     once, just before they are clipped; the last and smaller window of an epoch weighs each sample
     as the step that it is, however many processes and micro-batches share it.
+
+    Where targets are numbers, they come in the data's own units, and a model learns them less the
+    mean of train (or less "base", which a batch may bring for each sample), over train's deviation:
+    see `Record.scale`.
     """
 
     def __init__(self, model: Model, config: Config):
         super().__init__()
-        check_select(config.select)
-        self.model, self.config = model, config
-        classes = model.head.config.classes  # type: ignore[union-attr]  # training needs a head
-        self.metrics = nn.ModuleDict({s: ClassifyMetrics(classes) for s in ("val", "test")})
+        head: Any = model.head.config  # type: ignore[union-attr]  # training needs a head
+        chosen(config.select, head.target)  # is there such a metric?
+        self.model, self.config, self.target = model, config, head.target
+        self.scale = model.record.scale or ((0.0, 1.0),) * head.classes
+        about = [deviation for _, deviation in self.scale] if head.target == "numbers" else None
+        make: Any = METRICS[head.target]
+        self.metrics = nn.ModuleDict({s: make(about or head.classes) for s in ("val", "test")})
         self.window = torch.zeros(2)  # sum of losses and samples, this rank, since the last step
         self.epoch = [0.0, 0.0]  # the same over all ranks since the epoch began
         self.samples = 0
@@ -44,6 +51,10 @@ class Task(lightning.LightningModule):
     def forward(self, **inputs: Tensor) -> Tensor:
         """The model's inputs by name -> (B, classes)."""
         return self.model(**inputs)
+
+    def on_before_batch_transfer(self, batch: Any, dataloader_idx: int) -> Any:
+        """Standardise targets that are numbers, in double, before a device that may have none."""
+        return standardise(batch, self.scale) if self.target == "numbers" else batch
 
     def training_step(self, batch: Batch, index: int) -> Tensor:
         """-> the sum of the batch's losses, which `configure_gradient_clipping` makes a mean."""
@@ -111,24 +122,32 @@ class Task(lightning.LightningModule):
         return total, count.to(total)
 
     def _measure(self, split: str, batch: Batch) -> None:
-        answer = self(**inputs_of(batch)).float()
-        metrics: ClassifyMetrics = self.metrics[split]  # type: ignore[assignment]
-        metrics.update(answer, batch["target"], *self._loss(answer, batch))
+        answer, target = self(**inputs_of(batch)).float(), batch["target"]
+        loss = self._loss(answer, batch)
+        if "base" in batch:  # R squared is about the numbers themselves
+            answer, target = answer + batch["base"], target + batch["base"]
+        metrics: Metrics = self.metrics[split]  # type: ignore[assignment]
+        metrics.update(answer, target, *loss)
 
     def _report(self, split: str) -> None:
-        metrics: ClassifyMetrics = self.metrics[split]  # type: ignore[assignment]
+        metrics: Metrics = self.metrics[split]  # type: ignore[assignment]
         self.log_dict({f"{split}/{name}": value for name, value in metrics.compute().items()})
 
 
 def inputs_of(batch: Batch) -> dict[str, Tensor]:
-    """A batch without its target."""
-    return {name: x for name, x in batch.items() if name != "target"}
+    """A batch without what only its loss reads."""
+    return {name: x for name, x in batch.items() if name not in ("target", "base")}
 
 
-def check_select(select: SelectConfig) -> None:
-    """UserError for a metric that is not measured, and for keeping the highest loss."""
-    if select.metric not in METRICS:
-        hint = suggest(select.metric, METRICS)
-        raise UserError(f"select.metric takes {', '.join(METRICS)}; got {select.metric!r}{hint}")
-    if select.metric == "loss" and select.mode == "max":
-        raise UserError("select.mode takes min with select.metric loss; got max: the best is least")
+def standardise(batch: Batch, scale: Sequence[tuple[float, float]]) -> dict[str, Tensor]:
+    """{"target": (B, numbers), ...} -> the same with what a model learns of them, in float32.
+
+    That is (target - mean) / deviation, or (target - base) / deviation where there is a "base",
+    (B, 1), which becomes (base - mean) / deviation itself.
+    """
+    mean, deviation = torch.tensor(scale, dtype=torch.float64).unbind(-1)
+    base = batch.get("base")
+    learned = {"target": (batch["target"] - (mean if base is None else base)) / deviation}
+    if base is not None:
+        learned["base"] = (base - mean) / deviation
+    return {**batch, **{name: x.float() for name, x in learned.items()}}

@@ -1,0 +1,281 @@
+"""Series: tables in the order of time, windows that never look ahead, forecasts in the data's units."""
+
+import json
+from types import SimpleNamespace
+
+import datasets
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.metrics import mean_absolute_error, mean_squared_error, r2_score
+
+import zoo
+from zoo import cli, data, training
+from zoo.errors import UserError
+from zoo.inputs import Prepare, PrepareSeries
+from zoo.inputs.series import Window
+
+RECIPE = "series_forecast/small_scratch"
+START = np.datetime64("2020-01-01T00", "h")
+
+
+def write(file, hours=200, change=None):
+    """Hours with a wave, a trend and a word; `change` alters the data frame."""
+    steps = np.arange(hours)
+    frame = pd.DataFrame({
+        "date": [str(START + np.timedelta64(int(i), "h")).replace("T", " ") + ":00" for i in steps],
+        "wave": np.sin(steps / 4).round(4), "value": (50 + steps / 10 + np.cos(steps)).round(4),
+        "note": ["calm"] * hours,
+    })  # fmt: skip
+    frame = frame if change is None else change(frame)
+    frame.to_csv(file, index=False)
+    return frame
+
+
+def config_of(file, **more):
+    plain = {"train": str(file), "val": 0.2, "test": 0.2, "label": "value", "time": None, "past": 6,
+             "ahead": 3, "season": 24, "until": None, "augment": "none"}  # fmt: skip
+    return SimpleNamespace(**{**plain, **more})
+
+
+# --- windows
+
+
+def test_no_window_reaches_ahead_into_another_split(tmp_path):
+    frame = write(tmp_path / "a.csv")
+    splits = data.splits(config_of(tmp_path / "a.csv"), 0, "series")
+    column = frame["value"].to_numpy()
+    assert splits.labels == ("value+1", "value+2", "value+3") and splits.target == "numbers"
+    for split, first, stop in (("train", 6, 128), ("val", 128, 160), ("test", 160, 200)):
+        rows = splits.rows()[split]
+        assert len(rows) == len(rows.items) == len(rows.targets) == stop - first - 2
+        for i in (0, 1, len(rows) - 1):
+            window = rows.items[i]
+            assert window.columns == ("wave", "value")
+            at = first + i  # the row of the first target
+            assert window.values[:, 1].tolist() == column[at - 6 : at].tolist()
+            assert rows.targets[i] == tuple(column[at : at + 3])
+        assert first + len(rows) - 1 + 3 == stop  # the last target is the split's last row
+        assert np.shares_memory(rows.items[0].values, rows.items[1].values)  # views
+    with pytest.raises(IndexError):
+        rows.items[len(rows)]
+    spread = rows.spreads()[2]
+    assert spread.mean == pytest.approx(np.mean([t[2] for t in rows.targets]))
+    mean, deviation = splits.scale[0]
+    assert (mean, deviation) == pytest.approx((column[:128].mean(), column[:128].std()))
+    assert "train: 120 windows" in splits.notes[2] and splits.notes[2].endswith(
+        "targets from 2020-01-01 06:00 to 2020-01-06 07:00"
+    )
+    assert "columns without numbers are left out: note" in splits.notes
+
+
+def test_splits_begin_at_dates_and_data_end_at_one(tmp_path):
+    write(tmp_path / "a.csv", 24 * 10)
+    given = {"val": "2020-01-05", "test": "2020-01-07 12:00", "until": "2020-01-09"}
+    splits = data.splits(config_of(tmp_path / "a.csv", **given), 0, "series")
+    assert [len(r) for r in splits.rows().values()] == [96 - 6 - 2, 60 - 2, 36 - 2]
+    assert "48 rows from 2020-01-09 on are left out" in splits.notes
+    again = data.splits(config_of(tmp_path / "a.csv", **given), 0, "series")
+    assert again.fingerprint == splits.fingerprint
+    other = data.splits(config_of(tmp_path / "a.csv", **given, past=7), 0, "series")
+    assert other.fingerprint != splits.fingerprint
+
+
+def test_rows_are_sorted_by_time(tmp_path):
+    write(tmp_path / "a.csv")
+    write(tmp_path / "b.csv", change=lambda f: f[::-1])
+    one, two = (data.splits(config_of(tmp_path / n), 0, "series") for n in ("a.csv", "b.csv"))
+    assert one.fingerprint == two.fingerprint and "rows are sorted by 'date'" in two.notes
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        [f"{2000 + i // 12}-{i % 12 + 1:02}" for i in range(60)],
+        [f"{i % 28 + 1:02}.{i // 28 + 1:02}.2020" for i in range(28)],
+        [str(1900 + i) for i in range(60)],
+        [str(i / 10) for i in range(60)],
+    ],
+    ids=["months", "day first", "years", "numbers"],
+)
+def test_times_of_many_kinds(tmp_path, times):
+    write(tmp_path / "a.csv", len(times), lambda f: f.assign(date=times))
+    splits = data.splits(config_of(tmp_path / "a.csv", past=3, ahead=2), 0, "series")
+    assert splits.train is not None and len(splits.train) > 0
+
+
+def cut(frame, row, **cells):
+    frame = frame.astype(object)
+    for name, cell in cells.items():
+        frame.loc[row, name] = cell
+    return frame
+
+
+@pytest.mark.parametrize(
+    ("change", "given", "says"),
+    [
+        (lambda f: f.drop(index=[5, 6]), {}, r"has 1 others than 1 hours \(from 2020-01-01 04:00 \(row 5\) to 2020-01-01 07:00 \(row 6\)\): fill"),
+        (lambda f: cut(f, 7, date="2020-01-01 06:00"), {}, r"has 1 again \(2020-01-01 06:00 \(row 7\) and row 8\): delete"),
+        (lambda f: cut(f, 7, date="soon"), {}, r"'date' of a.csv has none in 1 \(row 8: 'soon'\)"),
+        (lambda f: cut(f, 7, date=""), {}, r"a date in each row.*row 8: ''"),
+        (lambda f: cut(f, 7, value=""), {}, r"'value' of a.csv has none in 1 \(row 8: ''\): fill"),
+        (lambda f: cut(f, 7, wave="inf"), {}, r"'wave' of a.csv has none in 1 \(row 8: 'inf'\)"),
+        (None, {"label": "note"}, r"'note' of a.csv has none in 200"),
+        (None, {"label": "vlaue"}, r"data.label takes a column of .*got 'vlaue'; did you mean 'value'"),
+        (None, {"label": None}, r"the numbers to forecast; .*give --data.label COLUMN"),
+        (lambda f: f.rename(columns={"date": "x"}), {}, r"takes a column of dates; .*give --data.time"),
+        (None, {"past": 190}, r"at least data.ahead 3 rows in \w+, behind data.past 190"),
+        (None, {"val": "soon"}, r"data.val of a series takes a date such as 2017-07-01, or a share of the rows; got 'soon'"),
+        (None, {"test": "2019-01-01"}, r"data.test takes a share, or a date.* got 2019-01-01 for 200 rows from 2020"),
+        (None, {"until": "x"}, r"data.until of a series takes a date such as 2017-07-01; got 'x'"),
+    ],
+)  # fmt: skip
+def test_one_sentence_for_a_bad_series(tmp_path, change, given, says):
+    write(tmp_path / "a.csv", change=change)
+    with pytest.raises(UserError, match=says) as caught:
+        data.splits(config_of(tmp_path / "a.csv", **given), 0, "series")
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_baselines_are_what_they_say(tmp_path):
+    write(tmp_path / "a.csv")
+    config = config_of(tmp_path / "a.csv", season=2)
+    splits = data.splits(config, 0, "series")
+    column = splits.test.items.values[:, 1]
+    truth = np.array([splits.test.targets[i] for i in range(len(splits.test))])
+    last = np.array([[column[160 + i - 1]] * 3 for i in range(len(truth))])
+    back = np.array(
+        [[column[160 + i + h - b] for h, b in enumerate((2, 2, 4))] for i in range(len(truth))]
+    )
+    known = splits.baselines["test"]
+    assert list(known) == ["the last value again", "the value 2 rows before"]
+    for answer, values in zip((last, back), known.values(), strict=True):
+        mse = mean_squared_error(truth, answer)
+        wanted = {"loss": mse / splits.scale[0][1] ** 2, "mse": mse, "r2": r2_score(truth, answer),
+                  "mae": mean_absolute_error(truth, answer)}  # fmt: skip
+        assert values == pytest.approx(wanted, abs=1e-6)
+    assert splits.baselines.keys() == {"val", "test"}
+
+
+# --- inputs
+
+
+def prepare_of(**more):
+    plain = {"columns": ("a", "b"), "past": 3, "mean": (1.0, 10.0), "std": (2.0, 5.0),
+             "target": "b", "ahead": 2, "time": "day"}  # fmt: skip
+    return PrepareSeries(**{**plain, **more})
+
+
+def test_a_series_from_an_array_a_frame_or_a_table():
+    rows = np.arange(10.0).reshape(5, 2)
+    prepare = prepare_of()
+    wanted = torch.tensor((rows[-3:] - [1, 10]) / [2, 5]).float()
+    frame = pd.DataFrame(
+        {"b": rows[:, 1], "a": rows[:, 0], "day": pd.date_range("2020", periods=5)}
+    )
+    table = datasets.Dataset.from_pandas(frame)
+    text = datasets.Dataset.from_dict({n: [str(v) for v in frame[n]] for n in frame})
+    sources = rows, rows.tolist(), torch.tensor(rows), frame, frame[::-1], table, text
+    for source in sources:
+        assert torch.equal(prepare(source), wanted)
+    assert torch.equal(prepare(frame.drop(columns="day")), wanted)  # as it stands
+    batch = prepare.batch([wanted, wanted])
+    assert batch["frames"].shape == (2, 3, 2) and not batch["frames"][:, -1].any()
+    assert prepare.base([wanted])[0].tolist() == pytest.approx([9.0], abs=1e-6)
+    absolute = prepare_of(relative=False)
+    assert absolute.base([wanted]) is None
+    assert torch.equal(absolute.batch([wanted])["frames"][0], wanted)
+    assert Prepare.from_dict(json.loads(json.dumps(prepare.to_dict()))) == prepare
+    noisy = prepare.augment(SimpleNamespace(augment="strong"))(prepare.load(rows))
+    assert torch.equal(noisy[-1], wanted[-1]) and not torch.equal(noisy, wanted)
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        (np.zeros((2, 2)), "at least 3 rows of 2 columns; got 2 x 2"),
+        (np.zeros((4, 3)), "at least 3 rows of 2 columns; got 4 x 3"),
+        ([[1, 2], [3, None], [5, 6], [7, 8]], "got nan in 'b', 3 rows before the end"),
+        ("table.csv", "an array of numbers, a table or a data frame; got str: read it first"),
+        (pd.DataFrame({"a": [1.0] * 4}), "with the columns a, b; this one lacks b"),
+        (pd.DataFrame({"a": [1] * 4, "b": [1, 2, "x", 4]}), "'b' of the table has none in 1 .row 3: 'x'"),
+        (
+            pd.DataFrame({"a": [1] * 4, "b": [1] * 4, "day": ["2020-01-01", "2020-01-02", "2020-01-04", "2020-01-05"]}),
+            r"the table has 1 others than 1 days \(from 2020-01-02 00:00 \(row 2\)",
+        ),
+        (Window(("b", "a"), np.zeros((3, 2))), "columns a, b in this order; got b, a"),
+    ],
+)  # fmt: skip
+def test_one_sentence_for_a_bad_window(source, says):
+    with pytest.raises(UserError, match=says):
+        prepare_of()(source)
+
+
+@pytest.mark.parametrize("wrong", [{"target": "c"}, {"past": 0}, {"std": (1.0,)}, {"std": (1, 0)}])
+def test_values_that_do_not_fit_are_refused(wrong):
+    with pytest.raises(UserError, match="PrepareSeries takes"):
+        prepare_of(**wrong)
+
+
+def test_a_forecast_moves_with_its_series():
+    torch.manual_seed(0)
+    prepare = prepare_of(past=8, ahead=2)
+    model = zoo.Model(
+        zoo.adapters.Frames(dim=16, **prepare.adapter()),
+        zoo.Backbone(dim=16, depth=1, heads=2),
+        zoo.heads.Classify(dim=16, classes=2, target="numbers", pool="last"),
+        zoo.model.Record(labels=("b+1", "b+2"), scale=((10.0, 5.0),) * 2, preprocess=prepare),
+    )
+    rows = np.random.default_rng(0).normal(size=(8, 2))
+    one, two = model.predict([rows, rows + 1000])
+    for name in ("b+1", "b+2"):
+        assert two["numbers"][name] - one["numbers"][name] == pytest.approx(1000, abs=1e-2)
+    with pytest.raises(UserError, match="takes a column of a data frame"):
+        model.predict(pd.DataFrame({"a": [1.0], "b": [2.0]}), column="b")
+
+
+# --- from a table to a forecast
+
+
+def test_a_trained_forecast(tmp_path, capsys):
+    frame = write(tmp_path / "a.csv", 300)
+    flags = {"data.train": str(tmp_path / "a.csv"), "data.label": "value", "data.past": 12, "data.ahead": 4,
+             "data.val": "2020-01-09", "data.test": 0.2, "model.adapter.dim": 16, "model.backbone.dim": 16,
+             "model.backbone.depth": 1, "run.epochs": 6, "optim.lr": 3e-3, "run.dir": str(tmp_path / "run"),
+             "hw.accelerator": "cpu", "hw.precision": "fp32", "hw.workers": 0}  # fmt: skip
+    result = training.train(RECIPE, flags)
+    saved = json.loads((tmp_path / "run/result.json").read_text())
+    known, figures = saved["baselines"]["test"]["the last value again"], result.metrics["test"]
+    assert figures["loss"] < known["loss"] and figures.keys() == known.keys()
+    page, said = (tmp_path / "run/report.md").read_text(), capsys.readouterr().out
+    assert (
+        "| test, the last value again | 57 |" in page and "test, the last value again: loss" in said
+    )
+    assert training.evaluate(tmp_path / "run") == figures
+    write(tmp_path / "later.csv", 40)
+    assert (
+        cli.main(["evaluate", str(tmp_path / "run"), "--data.test", str(tmp_path / "later.csv")])
+        == 0
+    )
+    write(tmp_path / "other.csv", 40, lambda f: f[["date", "value", "wave"]])
+    with pytest.raises(UserError, match="columns wave, value in this order; got value, wave"):
+        training.evaluate(tmp_path / "run", tmp_path / "other.csv")
+
+    model = zoo.load(tmp_path / "run")
+    answer = model.predict(frame)
+    assert answer == model.predict([frame[["wave", "value"]].to_numpy()])[0]
+    steps = np.arange(300, 304)
+    error = np.array(list(answer["numbers"].values())) - (50 + steps / 10 + np.cos(steps))
+    assert list(answer["numbers"]) == ["value+1", "value+2", "value+3", "value+4"]
+    assert (
+        np.square(error).mean() < 4
+    )  # in the data's own units, where train is about 60 and this about 80
+    capsys.readouterr()
+    words = ["predict", str(tmp_path / "run"), str(tmp_path / "a.csv"), "--format", "jsonl"]
+    assert cli.main(words) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown == {"file": str(tmp_path / "a.csv"), **answer}
+    (tmp_path / "short.csv").write_text("date,wave,value\n2020-01-01,1,2\n")
+    assert cli.main([*words[:2], str(tmp_path / "short.csv")]) == 1
+    assert "at least 12 rows" in capsys.readouterr().out

@@ -1,0 +1,252 @@
+"""A table of numbers over time -> Splits of sliding windows, strictly in the order of time."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from zoo.data.columns import holds
+from zoo.data.splits import Rows, Splits
+from zoo.data.table import read_tables
+from zoo.errors import UserError, suggest
+from zoo.inputs.names import listed
+from zoo.inputs.series import Window, check_steps, moments_of, numbers_of, shown
+
+TIMES = ("date", "datetime", "time", "timestamp", "ds", "day", "week", "month", "quarter", "year")
+
+
+@dataclass(frozen=True)
+class Windows(Sequence[Window]):
+    """Windows of `past` rows, each one row after the other; all are views of one array."""
+
+    values: np.ndarray
+    """(N, C) float64: every row of the table, in the order of time."""
+    columns: tuple[str, ...]
+    target: str
+    time: str
+    past: int
+    ahead: int
+    first: int
+    """The row that the first window is followed by."""
+    size: int
+    """How many windows."""
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, row: Any) -> Any:
+        at = self.first + range(self.size)[row]
+        return Window(self.columns, self.values[at - self.past : at])
+
+    @property
+    def rows(self) -> np.ndarray:
+        """(rows, C): all rows that they reach, targets included."""
+        return self.values[self.first - self.past : self.first + self.size - 1 + self.ahead]
+
+
+@dataclass(frozen=True)
+class Ahead(Sequence[tuple[float, ...]]):
+    """What follows each window: the next `ahead` values of the target."""
+
+    windows: Windows
+
+    def __len__(self) -> int:
+        return len(self.windows)
+
+    def __getitem__(self, row: Any) -> Any:
+        return tuple(self.table()[range(len(self))[row]].tolist())
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.table(), dtype) if copy else self.table()
+
+    def table(self) -> np.ndarray:
+        """(windows, ahead), a view."""
+        w = self.windows
+        column = w.values[w.first :, w.columns.index(w.target)]
+        return np.lib.stride_tricks.sliding_window_view(column, w.ahead)[: w.size]
+
+
+@dataclass(frozen=True)
+class Series:
+    """A table in the order of time."""
+
+    path: Path
+    values: np.ndarray
+    moments: np.ndarray
+    columns: tuple[str, ...]
+    target: str
+    time: str
+    notes: tuple[str, ...]
+
+
+def series_splits(config: Any) -> Splits:
+    """`config.train`, a table with a column of times and columns of numbers.
+
+    `config.label` is the column that is told `ahead` rows ahead from `past` rows of all of them;
+    rows from `config.until` on are left out. `config.test`, then `config.val`, are a share of the
+    rows, the latest, or the date at which they begin. A window belongs to the split that all its
+    targets lie in; the rows before them may lie in the split before. UserError for times that are
+    unreadable, doubled or have gaps, for missing numbers, and for too few rows.
+    """
+    series = read_series(config.train, "data.train", config)
+    stop = len(series.moments)
+    starts = {"train": config.past}
+    for split in ("test", "val"):
+        given = getattr(config, split)
+        starts[split] = stop if given is None else start_of(given, split, series, stop)
+        stop = starts[split]
+    ends = {"train": starts["val"], "val": starts["test"], "test": len(series.moments)}
+    windows = {
+        split: windows_of(series, config, split, max(starts[split], config.past), ends[split])
+        for split in ("train", "val", "test")
+        if split != "test" or config.test is not None
+    }
+    return finish(series, windows, config)
+
+
+def series_held_out(config: Any, labels: Sequence[str]) -> Splits:
+    """The table `config.test` alone, all of its windows, under the labels of a model."""
+    config = replace(config, until=None)  # which is about the table of train
+    series = read_series(config.test, "data.test", config, labels[0].rpartition("+")[0])
+    stop = len(series.moments)
+    return finish(series, {"test": windows_of(series, config, "test", config.past, stop)}, config)
+
+
+def read_series(path: Any, key: str, config: Any, target: str | None = None) -> Series:
+    """A table, sorted by time and cut at `config.until`."""
+    tables = read_tables(path, key)
+    table: Any = next(iter(tables.values()))
+    where, names, notes = Path(str(path)).expanduser(), table.column_names, []
+    if len(tables) > 1:
+        raise UserError(f"{key} of a series takes one table; {where} has {listed(tables)}")
+    time = config.time or next((n for n in names if n.lower().strip() in TIMES), None)
+    target = config.label or target
+    numbers = tuple(n for n in names if n != time and holds(table, n) == "number")
+    if target is None and len(numbers) == 1:
+        target = numbers[0]
+    for flag, name, what in (("time", time, "dates"), ("label", target, "the numbers to forecast")):
+        if name is None:
+            has = f"{where} has {listed(names)}"
+            raise UserError(f"data takes a column of {what}; {has}: give --data.{flag} COLUMN")
+        if name not in names:
+            hint = suggest(name, names) or f"; there are {listed(names)}"
+            raise UserError(f"data.{flag} takes a column of {where}; got {name!r}{hint}")
+    time, target = str(time), str(target)
+    if config.time is None:
+        notes.append(f"times are in the column {time!r}, by its name (--data.time)")
+    columns = numbers if target in numbers else (*numbers, target)
+    left = [n for n in names if n not in (*columns, time)]
+    if left:
+        notes.append(f"columns without numbers are left out: {listed(left)}")
+    moments = moments_of(list(table[time]), f"{time!r} of {where.name}")
+    order = np.argsort(moments, kind="stable")
+    if (order[1:] < order[:-1]).any():
+        notes.append(f"rows are sorted by {time!r}")
+    check_steps(moments[order], order, where.name)
+    moments = moments[order]
+    if config.until is not None:
+        stop = int(np.searchsorted(moments, date_of(config.until, "until", moments)))
+        notes.append(f"{len(moments) - stop} rows from {config.until} on are left out")
+        moments, order = moments[:stop], order[:stop]
+    values = numbers_of(table, columns, order.tolist(), where.name)
+    return Series(where, values, moments, columns, target, time, tuple(notes))
+
+
+def date_of(given: str, key: str, moments: np.ndarray) -> Any:
+    """A date of the config as the series has its own."""
+    import pandas
+
+    if moments.dtype.kind != "M":
+        raise UserError(f"data.{key} takes a date where times are dates; got {given!r} where they "
+                        "are numbers")  # fmt: skip
+    try:
+        return pandas.Timestamp(given).to_datetime64()
+    except ValueError as error:
+        takes = "a date such as 2017-07-01" + ("" if key == "until" else ", or a share of the rows")
+        raise UserError(f"data.{key} of a series takes {takes}; got {given!r}") from error
+
+
+def start_of(given: float | str, split: str, series: Series, stop: int) -> int:
+    """The first row of a split that ends before the row `stop`."""
+    if isinstance(given, str):
+        start = int(np.searchsorted(series.moments, date_of(given, split, series.moments)))
+    else:
+        start = stop - round(given * stop)
+    if not 0 < start < stop:
+        first, last = (shown(series.moments[i]) for i in (0, stop - 1))
+        raise UserError(
+            f"data.{split} takes a share, or a date, that leaves rows on both sides; got {given} "
+            f"for {stop} rows from {first} to {last}"
+        )
+    return start
+
+
+def windows_of(series: Series, config: Any, split: str, first: int, stop: int) -> Windows:
+    """All windows whose targets lie in the rows from `first` to before `stop`."""
+    count = stop - first - config.ahead + 1
+    if count < 1:
+        raise UserError(
+            f"data takes at least data.ahead {config.ahead} rows in {split}, behind data.past "
+            f"{config.past}; {series.path} leaves it {max(stop - first, 0)}: make them smaller, or "
+            "divide otherwise with --data.val and --data.test"
+        )
+    return Windows(
+        series.values, series.columns, series.target, series.time,
+        config.past, config.ahead, first, count,
+    )  # fmt: skip
+
+
+def finish(series: Series, windows: dict[str, Windows], config: Any) -> Splits:
+    """With the notes on what each split holds, and what answers without a model would reach."""
+    labels = tuple(f"{series.target}+{i + 1}" for i in range(config.ahead))
+    notes, scale = list(series.notes), None
+    if "train" in windows:
+        column = windows["train"].rows[:, series.columns.index(series.target)]
+        scale = ((float(column.mean()), float(column.std()) or 1.0),) * config.ahead
+    rows, digest = {}, hashlib.sha256(repr((series.columns, labels)).encode())
+    digest.update(series.values.tobytes())
+    for split, w in windows.items():
+        rows[split] = Rows(
+            series.path, w, Ahead(w), len(labels), (), (len(series.columns),) * len(w)
+        )
+        last = w.first + w.size + w.ahead - 2
+        spans = f"{shown(series.moments[w.first])} to {shown(series.moments[last])}"
+        notes.append(f"{split}: {len(w)} windows of {series.path}, targets from {spans}")
+        digest.update(f"{split}\t{w.past}\t{w.first}\t{w.size}\n".encode())
+    known = {
+        split: baselines(w, config.season, scale[0][1])
+        for split, w in windows.items()
+        if split != "train" and scale
+    }
+    return Splits(
+        labels, rows.get("train"), rows.get("val"), rows.get("test"), digest.hexdigest(),
+        "numbers", tuple(notes), (), scale, known,
+    )  # fmt: skip
+
+
+def baselines(windows: Windows, season: int, deviation: float) -> dict[str, dict[str, float]]:
+    """The metrics of two answers that take no model: the last value again, and for each row the
+    value that is whole seasons before it, as few as lie before the window's end."""
+    column, truth = windows.values[:, windows.columns.index(windows.target)], Ahead(windows).table()
+
+    def measure(back: Sequence[int]) -> dict[str, float]:
+        squares, sizes, explained = 0.0, 0.0, 0.0
+        for i, rows in enumerate(back):  # a column at a time, so that memory stays flat
+            y, start = truth[:, i], windows.first + i - rows
+            error = column[start : start + len(y)] - y
+            square, spread = float(np.square(error).mean()), float(y.var())
+            squares, sizes = squares + square, sizes + float(np.abs(error).mean())
+            explained += 1 - square / spread if spread else float(square == 0)
+        mse, mae, r2 = (total / len(back) for total in (squares, sizes, explained))
+        values = {"loss": mse / deviation**2, "mse": mse, "mae": mae, "r2": r2}
+        return {name: round(value, 6) for name, value in values.items()}
+
+    steps = range(1, windows.ahead + 1)
+    known = {"the last value again": measure(list(steps))}
+    if season <= windows.first:
+        name = f"the value {season} rows before"
+        known[name] = measure([-(-step // season) * season for step in steps])
+    return known
