@@ -49,13 +49,14 @@ class Samples(Dataset[tuple[Tensor, Any]]):
             return self.vary(loaded), self.targets[row]
 
     def collate(self, samples: Sequence[tuple[Tensor, Any]]) -> dict[str, Tensor]:
-        """Samples -> the model's inputs by name, "target", and "base" where there is one."""
+        """Samples -> the model's inputs by name, "target", and where samples have their own measure
+        "start" and "unit"."""
         inputs, targets = [x for x, _ in samples], [target for _, target in samples]
         number = isinstance(targets[0], tuple) and isinstance(targets[0][0], float)
         target = torch.tensor(targets, dtype=torch.float64 if number else torch.int64)
-        base = self.prepare.base(inputs)
-        more = {"target": target} if base is None else {"target": target, "base": base}
-        return {**self.prepare.batch(inputs), **more}
+        own = self.prepare.measure(inputs) if number else None
+        more = {} if own is None else dict(zip(("start", "unit"), own, strict=True))
+        return {**self.prepare.batch(inputs), "target": target, **more}
 
 
 class Batches(lightning.LightningDataModule):
