@@ -164,6 +164,32 @@ def private(process: int) -> int:
     return sum(int(line.split()[1]) << 10 for line in lines if line.startswith("Private"))
 
 
+def etth1(seed: int) -> dict[str, Any]:
+    """Hourly oil temperature (Zhou et al. 2021, arXiv:2012.07436), 96 hours before, 24 ahead: test
+    error in train's deviations, beside that of the better of two answers that take no model.
+
+    The first 12, the next 4 and the next 4 months of 30 days, as the field divides them.
+    """
+    from zoo.training import train
+
+    with tempfile.TemporaryDirectory() as runs:
+        flags = {
+            "data.train": str(ROOT.parent / "shared" / "data" / "etth1" / "ETTh1.csv"),
+            "data.label": "OT",
+            "data.val": "2017-06-26",
+            "data.test": "2017-10-24",
+            "data.until": "2018-02-21",
+            "run.dir": f"{runs}/run",
+            "run.seed": seed,
+        }
+        result = train("series_forecast/small_scratch", flags)
+        saved = json.loads((result.folder / "result.json").read_text())
+    mse = result.metrics["test"]["loss"]
+    known = {name: values["loss"] for name, values in saved["baselines"]["test"].items()}
+    ratio = mse / min(known.values())
+    return {"mse": mse, "ratio": round(ratio, 4), "baselines": known, "seconds": result.seconds}
+
+
 def against(race: str) -> Callable[[int], dict[str, Any]]:
     """A race of tests/races.py."""
 
@@ -204,6 +230,7 @@ def import_time(_: int) -> dict[str, Any]:
 BARS = {
     "digits": Bar(digits, (0, 1, 2), least={"accuracy": 0.98}, most={"seconds": 120 * 1.3}),
     "vit-bf16": Bar(speed("vit-bf16"), (0,), least={"low": 1.0}),
+    "etth1": Bar(etth1, (0, 1, 2), most={"ratio": 1.0}),
     "vit-fp32": Bar(speed("vit-fp32"), (0,), least={"low": 0.97}),
     "swin-timm": Bar(against("swin-timm"), (0,), least={"low": 1.2}),
     "swin-torchvision": Bar(against("swin-torchvision"), (0,), least={"low": 1.2}),

@@ -182,9 +182,13 @@ def test_a_series_from_an_array_a_frame_or_a_table():
     assert torch.equal(prepare(frame.drop(columns="day")), wanted)  # as it stands
     batch = prepare.batch([wanted, wanted])
     assert batch["frames"].shape == (2, 3, 2) and not batch["frames"][:, -1].any()
-    assert prepare.base([wanted])[0].tolist() == pytest.approx([9.0], abs=1e-6)
+    start, unit = prepare.measure([wanted])
+    spread = rows[-3:, 1].std() + 0.05 * 5
+    assert (start.item(), unit.item()) == pytest.approx((9.0, spread), abs=1e-6)
+    back = batch["frames"][0, :, 1].double() * unit + start
+    assert back[0].tolist() == pytest.approx(rows[-3:, 1], abs=1e-5)
     absolute = prepare_of(relative=False)
-    assert absolute.base([wanted]) is None
+    assert absolute.measure([wanted]) is None
     assert torch.equal(absolute.batch([wanted])["frames"][0], wanted)
     assert Prepare.from_dict(json.loads(json.dumps(prepare.to_dict()))) == prepare
     noisy = prepare.augment(SimpleNamespace(augment="strong"))(prepare.load(rows))

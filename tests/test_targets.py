@@ -17,7 +17,7 @@ from zoo import training
 from zoo.errors import UserError
 from zoo.heads import Classify
 from zoo.training.metrics import LabelsMetrics, NumbersMetrics
-from zoo.training.task import standardise
+from zoo.training.task import placed, standardise
 
 RECIPE = "text_classify/small_scratch"
 UNEVEN = ((0, 33), (33, 49), (49, 50))
@@ -124,9 +124,11 @@ def test_numbers_are_standardised_in_double():
     batch = {"target": torch.tensor([[1e9 + 1], [1e9 + 3]], dtype=torch.float64)}
     learned = standardise(batch, ((1e9, 2.0),))
     assert learned["target"].tolist() == [[0.5], [1.5]] and learned["target"].dtype == torch.float32
-    batch["base"] = torch.tensor([[1e9], [1e9 + 2]], dtype=torch.float64)
+    batch["start"] = torch.tensor([[1e9], [1e9 + 2]], dtype=torch.float64)
+    batch["unit"] = torch.tensor([[4.0], [1.0]], dtype=torch.float64)
     learned = standardise(batch, ((1e9, 2.0),))
-    assert learned["target"].tolist() == [[0.5], [0.5]] and learned["base"].tolist() == [[0], [1]]
+    assert learned["target"].tolist() == [[0.5], [1.5]] and learned["start"].tolist() == [[0], [1]]
+    assert placed(torch.ones(2, 1), learned).tolist() == [[2.0], [1.5]]
 
 
 # --- from a table to an answer

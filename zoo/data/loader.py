@@ -57,16 +57,18 @@ class Samples(Dataset[tuple[Tensor, Any, tuple[int, int]]]):
             return self.vary(loaded), self.targets[row], (epoch, row)
 
     def collate(self, samples: Sequence[tuple[Tensor, Any, tuple[int, int]]]) -> dict[str, Tensor]:
-        """Samples -> the model's inputs by name, "target", and "base" where there is one."""
+        """Samples -> the model's inputs by name, "target", and where samples have their own measure
+        "start" and "unit"."""
         inputs, targets = [x for x, _, _ in samples], [target for _, target, _ in samples]
         number = isinstance(targets[0], tuple) and isinstance(targets[0][0], float)
         target = torch.tensor(targets, dtype=torch.float64 if number else torch.int64)
-        batch, base = self.prepare.batch(inputs), self.prepare.base(inputs)
+        batch = self.prepare.batch(inputs)
         if self.mix is not None:
             with _drawing_from(stream_seed(self.seed, "mix", *samples[0][2])):
                 batch["pixels"], target = self.mix(batch["pixels"], target)
-        more = {"target": target} if base is None else {"target": target, "base": base}
-        return {**batch, **more}
+        own = self.prepare.measure(inputs) if number else None
+        more = {} if own is None else dict(zip(("start", "unit"), own, strict=True))
+        return {**batch, "target": target, **more}
 
 
 class Batches(lightning.LightningDataModule):

@@ -107,8 +107,8 @@ def answered(
     if target == "numbers":
         if scale is not None:
             mean, deviation = torch.tensor(scale, dtype=torch.float64).unbind(-1)
-            base = prepare.base(samples)
-            answer = (mean if base is None else base) + deviation * answer
+            start, unit = prepare.measure(samples) or (mean, deviation)
+            answer = start + unit * answer
     else:
         answer = answer.softmax(-1) if target == "label" else answer.sigmoid()
     if not answer.isfinite().all():

@@ -61,9 +61,12 @@ class Prepare:
         """The same for an adapter that takes `keep`, or that takes samples of one size alone."""
         return self
 
-    def base(self, samples: Sequence[Tensor]) -> Tensor | None:
-        """Tensors of samples -> (B, 1) float64: the number that each one's answers are counted
-        from, in the data's units. None where that is the mean of train."""
+    def measure(self, samples: Sequence[Tensor]) -> tuple[Tensor, Tensor] | None:
+        """Tensors of samples -> what the numbers told of each are measured by, in the data's units:
+        (B, 1) float64 that they are counted from, and (B, 1) that they are counted in.
+
+        None where that is the mean and the deviation of train, for all samples.
+        """
         return None
 
     def adapter(self) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from zoo.inputs.names import listed
 from zoo.inputs.predict import columns_of
 from zoo.inputs.prepare import Prepare
 
+LEAST = 0.05  # deviations of train, added to a window's own: one that stands still has none
 NOISE = {"none": 0.0, "light": 0.05, "strong": 0.2}  # deviations of what is added while training
 
 
@@ -30,10 +31,11 @@ class PrepareSeries(Prepare, kind="series"):
     """`prepare(rows)` gives the last `past` of them, (past, C) float32, standardised.
 
     Rows are an array (T, C), or a table or data frame, whose columns are taken by name and, where
-    it has the column `time`, in the order of their times. In a batch each window is counted from
-    its own last row, and so are the answers, from the target's last value, if `relative`: where a
-    series wanders off, what follows is told better from where it is than from the mean of train
-    (Kim et al. 2022, "Reversible Instance Normalization"; Zeng et al. 2022, arXiv:2205.13504).
+    it has the column `time`, in the order of their times. If `relative`, each window of a batch is
+    counted from its own last row, in its own deviations, and so are the answers, from the target's
+    last value: where a series wanders off, or swings wider, what follows is told better from where
+    it is than from the mean of train (Kim et al. 2022, "Reversible Instance Normalization"; the
+    last row instead of the mean: Zeng et al. 2022, arXiv:2205.13504).
     """
 
     from_files: ClassVar[bool] = False
@@ -54,7 +56,7 @@ class PrepareSeries(Prepare, kind="series"):
     time: str | None = None
     """The column of times, by which rows of a table are sorted; it is not seen."""
     relative: bool = True
-    """Whether windows and answers are counted from the last row, else from the mean of train."""
+    """Whether windows and answers are measured by the window itself, else by all of train."""
 
     def __post_init__(self) -> None:
         if self.past < 1 or self.ahead < 1:
@@ -124,17 +126,20 @@ class PrepareSeries(Prepare, kind="series"):
         return Noisy(self, level) if level else self.finish
 
     def batch(self, samples: Sequence[Tensor]) -> dict[str, Tensor]:
-        """[(past, C)] -> {"frames": (B, past, C)}, less the last row of each if `relative`."""
+        """[(past, C)] -> {"frames": (B, past, C)}, each by its own measure if `relative`."""
         frames = torch.stack(list(samples))
-        return {"frames": frames - frames[:, -1:] if self.relative else frames}
+        if self.relative:
+            frames = (frames - frames[:, -1:]) / (frames.std(1, correction=0)[:, None] + LEAST)
+        return {"frames": frames}
 
-    def base(self, samples: Sequence[Tensor]) -> Tensor | None:
-        """[(past, C)] -> (B, 1) float64: the target's last value in its own units."""
+    def measure(self, samples: Sequence[Tensor]) -> tuple[Tensor, Tensor] | None:
+        """[(past, C)] -> (B, 1), (B, 1): the target's last value and deviation in each window."""
         if not self.relative:
             return None
         at = self.columns.index(self.target)
-        last = torch.stack([sample[-1:, at] for sample in samples]).double()
-        return self.mean[at] + self.std[at] * last
+        told = torch.stack([sample[:, at] for sample in samples]).double()
+        unit = told.std(1, correction=0)[:, None] + LEAST
+        return self.mean[at] + self.std[at] * told[:, -1:], self.std[at] * unit
 
     def adapter(self) -> dict[str, Any]:
         """The features of a frame, and the rows of a table of positions."""

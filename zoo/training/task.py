@@ -25,9 +25,9 @@ class Task(lightning.LightningModule):
     once, just before they are clipped; the last and smaller window of an epoch weighs each sample
     as the step that it is, however many processes and micro-batches share it.
 
-    Where targets are numbers, they come in the data's own units, and a model learns them less the
-    mean of train (or less "base", which a batch may bring for each sample), over train's deviation:
-    see `Record.scale`.
+    Where targets are numbers, they come in the data's own units, and are learned less the mean of
+    train, over its deviation: see `Record.scale`. A batch may bring a measure for each sample,
+    "start" and "unit": its answers are counted from the one in the other.
     """
 
     def __init__(self, model: Model, config: Config):
@@ -58,7 +58,8 @@ class Task(lightning.LightningModule):
 
     def training_step(self, batch: Batch, index: int) -> Tensor:
         """-> the sum of the batch's losses, which `configure_gradient_clipping` makes a mean."""
-        total, count = self._loss(self(**inputs_of(batch)), batch, self.config.optim.smoothing)
+        answer = placed(self(**inputs_of(batch)), batch)
+        total, count = self._loss(answer, batch, self.config.optim.smoothing)
         self.window = self.window.to(total.device) + torch.stack((total.detach(), count))
         return total
 
@@ -122,12 +123,9 @@ class Task(lightning.LightningModule):
         return total, count.to(total)
 
     def _measure(self, split: str, batch: Batch) -> None:
-        answer, target = self(**inputs_of(batch)).float(), batch["target"]
-        loss = self._loss(answer, batch)
-        if "base" in batch:  # R squared is about the numbers themselves
-            answer, target = answer + batch["base"], target + batch["base"]
+        answer = placed(self(**inputs_of(batch)).float(), batch)
         metrics: Metrics = self.metrics[split]  # type: ignore[assignment]
-        metrics.update(answer, target, *loss)
+        metrics.update(answer, batch["target"], *self._loss(answer, batch))
 
     def _report(self, split: str) -> None:
         metrics: Metrics = self.metrics[split]  # type: ignore[assignment]
@@ -136,18 +134,19 @@ class Task(lightning.LightningModule):
 
 def inputs_of(batch: Batch) -> dict[str, Tensor]:
     """A batch without what only its loss reads."""
-    return {name: x for name, x in batch.items() if name not in ("target", "base")}
+    return {name: x for name, x in batch.items() if name not in ("target", "start", "unit")}
+
+
+def placed(answer: Tensor, batch: Batch) -> Tensor:
+    """(B, classes), a batch -> the answer from where, and in what, its samples are measured."""
+    return batch["start"] + batch["unit"] * answer.float() if "start" in batch else answer
 
 
 def standardise(batch: Batch, scale: Sequence[tuple[float, float]]) -> dict[str, Tensor]:
-    """{"target": (B, numbers), ...} -> the same with what a model learns of them, in float32.
-
-    That is (target - mean) / deviation, or (target - base) / deviation where there is a "base",
-    (B, 1), which becomes (base - mean) / deviation itself.
-    """
+    """{"target": (B, numbers), ...} in the data's units -> in train's deviations from its mean, in
+    float32; so too "start" and "unit", (B, 1) each, where there are."""
     mean, deviation = torch.tensor(scale, dtype=torch.float64).unbind(-1)
-    base = batch.get("base")
-    learned = {"target": (batch["target"] - (mean if base is None else base)) / deviation}
-    if base is not None:
-        learned["base"] = (base - mean) / deviation
-    return {**batch, **{name: x.float() for name, x in learned.items()}}
+    scaled = {"target": (batch["target"] - mean) / deviation}
+    if "start" in batch:
+        scaled |= {"start": (batch["start"] - mean) / deviation, "unit": batch["unit"] / deviation}
+    return {**batch, **{name: x.float() for name, x in scaled.items()}}

@@ -1,0 +1,182 @@
+"""`zoo predict` and `Model.predict` on texts and tables: a row in, the same row with its answer out."""
+
+import csv
+import io
+import json
+import math
+from pathlib import Path
+
+import datasets
+import pandas as pd
+import pytest
+import torch
+from PIL import Image
+
+import zoo
+from zoo import cli
+from zoo.errors import UserError
+from zoo.inputs import PrepareText
+from zoo.inputs.text import train_tokenizer
+
+ODD = Path(__file__).parents[2] / "shared" / "cases" / "text" / "odd_text.csv"
+
+
+@pytest.fixture(scope="module")
+def model():
+    """A text model of random weights."""
+    torch.manual_seed(0)
+    prepare = PrepareText(train_tokenizer(["a cold day", "a warm night"], 300), 64)
+    return zoo.Model(
+        zoo.adapters.Subwords(dim=16, **prepare.adapter()),
+        zoo.Backbone(dim=16, depth=1, heads=2),
+        zoo.heads.Classify(dim=16, classes=2),
+        zoo.model.Record(labels=("cold", "warm"), preprocess=prepare),
+    )
+
+
+@pytest.fixture
+def saved(model, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    model.save("model")
+    return model
+
+
+def shown(capsys, *words, code=0):
+    """JSON lines, or the one sentence of an error."""
+    more = [] if code == 2 else ["--format", "jsonl"]
+    assert cli.main(["predict", "model", *words, *more]) == code
+    out, err = capsys.readouterr()
+    return err if code == 2 else [json.loads(line) for line in out.split("\n") if line]
+
+
+def test_lines_of_a_file_and_of_stdin(saved, capsys, monkeypatch):
+    lines = ["a cold day", "", "  ", "a\u2028b \x85 c"]
+    Path("a.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    rows = shown(capsys, "a.txt")
+    assert [row["text"] for row in rows] == lines
+    wanted = saved.predict(lines)
+    assert [{**answer, "text": text} for answer, text in zip(wanted, lines, strict=True)] == rows
+    for words in (["-"], []):
+        monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(lines)))
+        assert shown(capsys, *words) == rows
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    assert "zoo predict takes texts; - holds none" in shown(capsys, "-", code=2)
+
+
+def test_columns_of_a_table_are_kept(saved, capsys):
+    rows = [("7", "a cold day", "x", "0"), ("08", 'a, "warm"\nnight', "", "1"), ("9", "", "z", "")]
+    with Path("t.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([("id", "message", "note", "label"), *rows])
+    found = shown(capsys, "t.csv", "--input", "message")
+    assert [
+        tuple(row[n] for n in ("id", "message", "note", "given_label")) for row in found
+    ] == rows
+    assert [row["label"] for row in found] == [
+        a["label"] for a in saved.predict([r[1] for r in rows])
+    ]
+    again = shown(capsys, "t.csv", "t.csv")  # recognised by its name
+    assert again == found * 2
+    assert cli.main(["predict", "model", "t.csv", "--out", "out.csv"]) == 0
+    with Path("out.csv").open(newline="", encoding="utf-8") as file:
+        out = list(csv.reader(file))
+    assert out[0] == ["id", "message", "note", "given_label", "label", "probability"]
+    assert [tuple(row[:4]) for row in out[1:]] == rows
+    assert cli.main(["predict", "model", "t.csv"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 4  # a line each, whatever the texts hold
+    says = "input takes a column of t.csv; got 'mesage'; did you mean 'message'?"
+    assert says in shown(capsys, "t.csv", "--input", "mesage", code=2)
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet", "tsv"])
+def test_a_bad_cell_is_told_in_its_row(saved, capsys, ending):
+    frame = pd.DataFrame({"text": ["a day", None, "a night"], "n": [1, 2, 3]})
+    if ending == "jsonl":
+        lines = [
+            '{"text": "a day", "n": 1}',
+            '{"text": null, "n": 2}',
+            '{"text": "a night", "n": 3}',
+        ]
+        Path("t.jsonl").write_text("\n".join(lines))
+    elif ending == "parquet":
+        frame.to_parquet("t.parquet")
+    else:
+        frame.to_csv("t.tsv", sep="\t", index=False)
+    rows = shown(capsys, f"t.{ending}")
+    assert [str(row["n"]) for row in rows] == ["1", "2", "3"]
+    assert all(0 <= row["probability"] <= 1 for row in rows)  # a missing text is an empty one
+    if ending == "parquet":
+        pd.DataFrame({"text": [1, 2], "id": ["a", "b"]}).to_parquet("bad.parquet")
+        rows = shown(capsys, "bad.parquet", "t.parquet", "--input", "text", code=1)
+        assert [("error" in row) for row in rows] == [True, True, False, False, False]
+        assert rows[0]["id"] == "a" and "got 1 (int)" in rows[0]["error"]
+        said = shown(capsys, "bad.parquet", "--input", "text", "--on-bad", "raise", code=2)
+        assert "a text model takes text; got 1 (int)" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["notes.md"], "zoo predict takes texts of a table (.csv, "),
+        (["absent.txt"], "absent.txt cannot be read: No such file or directory"),
+        (["absent.csv"], "absent.csv does not exist"),
+        (["bytes.txt"], "bytes.txt cannot be read: it is no UTF-8"),
+    ],
+)
+def test_what_is_no_text_is_refused(saved, capsys, words, says):
+    Path("bytes.txt").write_bytes(b"\xff\xfe\xfa")
+    said = shown(capsys, *words, code=2)
+    assert says in said and len(said.splitlines()) == 1
+
+
+@pytest.mark.skipif(
+    not ODD.is_file(), reason="the shared test files are no part of this repository"
+)
+def test_odd_texts_have_one_finite_answer_each(saved, capsys):
+    with ODD.open(newline="", encoding="utf-8-sig") as file:
+        wanted = list(csv.DictReader(file))
+    rows = shown(capsys, str(ODD))
+    assert [row["id"] for row in rows] == [row["id"] for row in wanted]
+    assert [row["kind"] for row in rows] == [row["kind"] for row in wanted]
+    assert all(math.isfinite(row["probability"]) and "error" not in row for row in rows)
+    assert [row["given_label"] for row in rows] == [row["label"] for row in wanted]
+
+
+def test_a_data_frame_or_a_table_gives_a_list(model):
+    texts = ["a cold day", "", "a warm night"]
+    wanted = model.predict(texts)
+    frame = pd.DataFrame({"id": [1, 2, 3], "text": ["a cold day", math.nan, "a warm night"]})
+    assert model.predict(frame, column="text") == wanted
+    table = datasets.Dataset.from_dict({"text": texts})
+    assert model.predict(table, column="text") == wanted
+    one = model.predict(texts[0])
+    assert one["probability"] == pytest.approx(wanted[0]["probability"], abs=1e-6)
+    assert one.keys() == {"label", "probability", "probabilities"}  # a text is no file's name
+    with pytest.raises(UserError, match="got no column: give column=, one of id, text"):
+        model.predict(frame)
+    with pytest.raises(UserError, match="got 'txt'; did you mean 'text'"):
+        model.predict(frame, column="txt")
+    with pytest.raises(UserError, match="takes a column of a data frame or table; got list"):
+        model.predict(texts, column="text")
+    answers = model.predict(["a", 5, "b"], batch=1, on_bad="report")
+    assert list(answers[1]) == ["error"] and "label" in answers[0] and "label" in answers[2]
+    with pytest.raises(UserError, match="predict takes the on_bad raise, report; got 'skip'"):
+        model.predict(texts, on_bad="skip")
+
+
+def test_pictures_of_a_table(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    zoo.create("vit_mu_patch8_32", classes=["cat", "dog"]).save("model")
+    (tmp_path / "deep").mkdir()
+    Image.new("RGB", (40, 30), "red").save("deep/a.png")
+    Path("deep/t.csv").write_text("id,path\n1,a.png\n2,gone.png\n3,a.png\n")
+    rows = shown(capsys, "deep/t.csv", code=1)
+    assert [(row["id"], row["path"]) for row in rows] == [
+        ("1", "a.png"),
+        ("2", "gone.png"),
+        ("3", "a.png"),
+    ]
+    assert "error" in rows[1] and rows[0]["label"] == rows[2]["label"]
+    data = Path("deep/a.png").read_bytes()
+    pd.DataFrame({"id": [4], "image": [data]}).to_parquet("t.parquet")
+    (row,) = shown(capsys, "t.parquet")
+    assert row["id"] == 4 and "image" not in row and row["label"] == rows[0]["label"]
