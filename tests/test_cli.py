@@ -17,6 +17,7 @@ from zoo import cli, training
 from zoo.cli.arguments import split_flags
 from zoo.cli.table import align, write_table
 from zoo.errors import UserError
+from zoo.model import Record
 from zoo.training import recipes
 
 CONFIG = """\
@@ -339,6 +340,7 @@ class Fake:
     """Names a picture after its colour, and counts how it is asked."""
 
     asked: list[Any]
+    record = Record()
 
     def predict(self, source: Any) -> Any:
         self.asked.append(source)

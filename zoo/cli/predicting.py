@@ -13,9 +13,9 @@ from typing import Any
 import zoo
 from zoo.cli.arguments import Flags
 from zoo.cli.table import align, say, write_table
-from zoo.data.layout import is_hidden, is_picture
-from zoo.errors import UserError
-from zoo.inputs.image import PictureError
+from zoo.data.layout import ENDINGS as SAMPLES
+from zoo.data.layout import is_hidden, is_kind
+from zoo.errors import SampleError, UserError
 
 CHUNK = 32  # files that are asked for at once
 ENDINGS = {".jsonl": "jsonl", ".json": "jsonl", ".csv": "csv", ".txt": "table", "": "table"}
@@ -24,9 +24,10 @@ ENDINGS = {".jsonl": "jsonl", ".json": "jsonl", ".csv": "csv", ".txt": "table", 
 def predict(args: argparse.Namespace, flags: Flags) -> int:
     """`zoo predict`: 1 where a file could not be read, which its row reports."""
     style = choose_format(args.format, args.out)
-    files = find_files(args.files)
     folder = Path(args.model).expanduser()
     model = zoo.load(folder / "model" if (folder / "model").is_dir() else folder)
+    kind = getattr(model.record.preprocess, "kind", "picture")
+    files = find_files(args.files, kind if kind in SAMPLES else "picture")
     answers = list(answer(model, files, stop=args.on_bad == "raise"))
     if args.out:
         write_out(args.out, as_text(answers, style))
@@ -65,8 +66,9 @@ def write_out(out: Path, text: str, mode: str = "w") -> None:
         raise UserError(f"--out {out} cannot be written: {error.strerror}") from None
 
 
-def find_files(words: Sequence[str]) -> list[str]:
-    """Files as they are, folders -> the pictures below them, patterns -> what fits; each sorted.
+def find_files(words: Sequence[str], kind: str) -> list[str]:
+    """Files as they are, folders -> the pictures or sounds below them, patterns -> what fits; each
+    sorted.
 
     Hidden files and folders below a folder are left out, as in training.
     """
@@ -74,14 +76,14 @@ def find_files(words: Sequence[str]) -> list[str]:
     for word in words:
         path = Path(word).expanduser()
         if path.is_dir():
-            below = (p for p in path.rglob("*") if is_picture(p) and not is_hidden(p, path))
+            below = (p for p in path.rglob("*") if is_kind(p, kind) and not is_hidden(p, path))
             found = sorted(str(p) for p in below if p.is_file())
         elif glob.has_magic(word) and not path.exists():
             found = sorted(f for f in glob.glob(str(path), recursive=True) if os.path.isfile(f))
         else:
             found = [str(path)]
         if not found:
-            raise UserError(f"zoo predict takes pictures; {word} holds none")
+            raise UserError(f"zoo predict takes {kind}s; {word} holds none")
         files += found
     return files
 
@@ -92,7 +94,7 @@ def answer(model: Any, files: list[str], stop: bool) -> Iterator[dict[str, Any]]
         chunk = files[start : start + CHUNK]
         try:
             rows = model.predict(chunk)
-        except PictureError:
+        except SampleError:
             if stop:
                 raise
             rows = [answer_one(model, file) for file in chunk]  # finds the bad ones
@@ -100,10 +102,10 @@ def answer(model: Any, files: list[str], stop: bool) -> Iterator[dict[str, Any]]
 
 
 def answer_one(model: Any, file: str) -> dict[str, Any]:
-    """The answer, or {"error": why the file is no picture}."""
+    """The answer, or {"error": why the file cannot be read}."""
     try:
         return model.predict(file)
-    except PictureError as error:
+    except SampleError as error:
         return {"error": error.reason}
 
 

@@ -26,6 +26,8 @@ class Prepare:
     """Bytes that one value of a loaded sample takes (see `Rows.values`)."""
     work: ClassVar[int] = 1000
     """About how many values it takes to finish one sample."""
+    input: ClassVar[str] = ""
+    """What the tensor is called among a model's inputs; "" where that cannot be told."""
     kinds: ClassVar[dict[str, type["Prepare"]]] = {}
 
     def __init_subclass__(cls, kind: str, **kwargs: Any) -> None:

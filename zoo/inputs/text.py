@@ -27,6 +27,7 @@ class PrepareText(Prepare, kind="text"):
     text has an answer. One longer than `length` is cut at its end.
     """
 
+    input = "ids"
     tokenizer: str
     """The JSON of a `tokenizers.Tokenizer`."""
     length: int = 256
