@@ -23,7 +23,8 @@ def held_out(config, labels):
 
 def build(config, splits):
     """The model of the config, for these labels."""
-    return training.build(config, splits.labels, splits.target, inputs.sound(config.data, splits))
+    prepare = inputs.sound(config.data, splits)
+    return training.build(config, splits.labels, splits.target, prepare, splits.scale)
 
 
 def loaders(config, splits, model):

@@ -28,7 +28,7 @@ class PrepareText(Prepare, kind="text"):
     """
 
     from_files: ClassVar[bool] = False
-
+    input = "ids"
     tokenizer: str
     """The JSON of a `tokenizers.Tokenizer`."""
     length: int = 256
