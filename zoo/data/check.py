@@ -87,7 +87,7 @@ def report_unreadable(
 
 def duplicate_notes(splits: Mapping[str, Rows], what: str = "pictures") -> list[str]:
     """A note for each pair of splits that share samples, and one for samples of two targets."""
-    same = "pixel for pixel" if what == "pictures" else "equal"
+    same = {"pictures": "pixel for pixel", "sounds": "sample for sample"}.get(what, "equal")
     notes: list[str] = []
     first: dict[bytes, tuple[str, int]] = {}  # digest -> where it was seen first
     for split, rows in splits.items():
@@ -134,7 +134,9 @@ def _look_at_sound(source: Path | bytes) -> Seen:
 
 
 def _named(source: Path | bytes) -> Path | bytes:
-    """SampleError for a path that no later file or log could name."""
+    """SampleError for what is no file, and for a path that no later file or log could name."""
+    if not isinstance(source, (Path, bytes)):
+        raise SampleError(f"it is neither a file's path nor its bytes but {source!r}")
     if isinstance(source, Path) and not is_text(source):
         raise SampleError("its path is not UTF-8: rename it")
     return source

@@ -84,10 +84,9 @@ def holds(table: Any, name: str) -> str:
     """What the first cells of a column are: "text", "picture", "sound", "number" or ""."""
     cells = [c for c in table[:LOOKED_AT][name] if c not in (None, "")]
     if cells and all(isinstance(c, dict) and {"bytes", "path"} & c.keys() for c in cells):
-        endings = {Path(str(c.get("path") or "")).suffix.lower() for c in cells}
-        return "sound" if endings <= ENDINGS["sound"] else "picture"
+        cells = [c.get("bytes") or str(c.get("path") or "") for c in cells]
     if cells and all(isinstance(c, bytes) for c in cells):
-        return "picture"
+        return "sound" if all(map(is_sound, cells)) else "picture"
     if not cells or not all(isinstance(c, str) for c in cells):
         return "number" if cells and all(isinstance(c, (int, float)) for c in cells) else ""
     endings = {Path(c).suffix.lower() for c in cells}
@@ -95,6 +94,14 @@ def holds(table: Any, name: str) -> str:
         if endings <= known:
             return kind
     return "number" if all(is_number(c) for c in cells) else "text"
+
+
+def is_sound(data: bytes) -> bool:
+    """Whether a file begins as sounds do: WAV, FLAC, Ogg, AIFF, AU, CAF, MP3."""
+    if data[:4] in (b"RIFF", b"FORM"):  # which hold other things too, such as WebP
+        return data[8:12] in (b"WAVE", b"AIFF", b"AIFC")
+    mp3 = data[:3] == b"ID3" or (data[:1] == b"\xff" and data[1:2] >= b"\xe0")
+    return mp3 or data[:4] in (b"fLaC", b"OggS", b".snd", b"caff", b"riff", b"RF64")
 
 
 def is_number(cell: str) -> bool:

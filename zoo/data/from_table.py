@@ -128,7 +128,7 @@ def rows_of(
     folder = None if kind == "text" else (root if root.is_dir() else root.parent)
     every = Column(table, columns.input, tuple(range(len(table))), folder)
     looks = look_all(every, look_at(kind), f"{kind}s")
-    seen = {f"{root.name} row {i + 1}": look for i, look in enumerate(looks)}
+    seen = {f"{root.name} {every.name_of(i)}": look for i, look in enumerate(looks)}
     bad = list(report_unreadable(seen, on_bad, f"{kind}s"))
     good = [
         i

@@ -8,6 +8,7 @@ from zoo.data.from_table import table_held_out, table_splits
 from zoo.data.series import series_held_out, series_splits
 from zoo.data.splits import Splits
 from zoo.data.table import is_table
+from zoo.errors import UserError
 
 
 def splits(config: Any, seed: int, kind: str) -> Splits:
@@ -21,6 +22,10 @@ def splits(config: Any, seed: int, kind: str) -> Splits:
         return series_splits(config)
     if kind == "text" or is_table(config.train):
         return table_splits(config, seed, kind)
+    for key in ("group", "time"):
+        if getattr(config, key) is not None:  # to divide in another way would be to leak
+            wants = f"data.{key} takes a column of a table, such as metadata.csv"
+            raise UserError(f"{wants}; {config.train} is a folder of class folders: drop it")
     return class_folders(config, seed, kind)
 
 

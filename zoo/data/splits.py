@@ -33,6 +33,13 @@ class Column(Sequence[Any]):
             cell = cell.get("bytes") or cell.get("path")
         return cell if self.folder is None or not isinstance(cell, str) else self.folder / cell
 
+    def name_of(self, row: int) -> str:
+        """A row's number in the table, from 1, and the file that it names."""
+        cell = self.table[self.order[row]][self.name] if self.folder else None
+        cell = cell.get("path") if isinstance(cell, dict) else cell
+        file = f" ({cell})" if isinstance(cell, str) and cell else ""
+        return f"row {self.order[row] + 1}{file}"
+
     def pick(self, chosen: Iterable[int]) -> "Column":
         """The same with some of its cells."""
         return replace(self, order=tuple(self.order[i] for i in chosen))

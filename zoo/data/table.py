@@ -70,6 +70,9 @@ def read_tables(path: str | os.PathLike[str], key: str) -> "dict[str, Dataset]":
     for split, table in tables.items():
         if not len(table):
             raise UserError(f"{key} takes a table with rows; the {split} of {path} has none")
+        for name, feature in table.features.items():
+            if isinstance(feature, (datasets.Audio, datasets.Image)):  # decoding is ours
+                tables[split] = table = table.cast_column(name, type(feature)(decode=False))
     return tables
 
 
@@ -94,16 +97,24 @@ def _split_files(folder: Path) -> dict[str, Path]:
     """Files named train, val, test in a folder, or one named metadata in it or in each of such
     folders, which is how folders of files say more than a class."""
     files = [f for f in sorted(folder.iterdir()) if f.suffix.lower() in READERS and f.is_file()]
-    alone = [f for f in files if f.stem.lower() == METADATA]
+    alone = [f for f in files if f.stem.lower() == METADATA and _names_files(f)]
     if alone:
         return {SPLIT_NAMES.get(folder.name.lower(), "train"): alone[0]}
     named = {SPLIT_NAMES[f.stem.lower()]: f for f in files if f.stem.lower() in SPLIT_NAMES}
     for inner in sorted(folder.iterdir()):
         split = SPLIT_NAMES.get(inner.name.lower())
         for file in (inner / f"{METADATA}{ending}" for ending in READERS):
-            if split is not None and file.is_file():
+            if split is not None and file.is_file() and _names_files(file):
                 named[split] = file
     return named if "train" in named or "test" in named else {}
+
+
+def _names_files(file: Path) -> bool:
+    """Whether a metadata file is about files; parquet has its columns' names at its end."""
+    if file.suffix.lower() == ".parquet":
+        return True
+    with file.open("rb") as opened:
+        return b"file_name" in opened.readline()
 
 
 def place_of(path: Any, split: str) -> Path:

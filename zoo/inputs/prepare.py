@@ -30,6 +30,8 @@ class Prepare:
     """Whether a path stands for a sample, and its answer is named after it."""
     from_tables: ClassVar[bool] = False
     """Whether a whole table is one sample."""
+    input: ClassVar[str] = ""
+    """What the tensor is called among a model's inputs; "" where that cannot be told."""
     kinds: ClassVar[dict[str, type["Prepare"]]] = {}
 
     def __init_subclass__(cls, kind: str, **kwargs: Any) -> None:

@@ -9,10 +9,11 @@ import logging
 import math
 import os
 import stat
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -26,6 +27,10 @@ WINDOW, HOP = 0.025, 0.010  # seconds of one spectrum, and from one to the next
 LOWEST = 20.0  # Hz: below is rumble and what microphones add to every sample
 FLOOR = 1e-6  # added to a band's power, about -80 dB of full scale: silence has a logarithm too
 MEASURED = 1000  # sounds at most from which mean and std are taken
+CHUNKED: dict[bytes, tuple[bytes, Literal["little", "big"]]] = {  # WAV, AIFF: where samples are
+    b"RIFF": (b"data", "little"),
+    b"FORM": (b"SSND", "big"),
+}
 log = logging.getLogger("zoo")
 
 
@@ -90,17 +95,17 @@ def read_sound(source: str | Path | bytes) -> tuple[Tensor, int]:
 def check_whole(data: bytes, found: int, declared: int) -> None:
     """ValueError if a file holds less than it says: a decoder only gives what is there.
 
-    WAV says how many bytes follow, FLAC and others how many samples, Ogg marks its last page. MP3
-    says nothing.
+    WAV and AIFF say how many bytes follow, FLAC and others how many samples, Ogg marks its last
+    page. MP3 says nothing.
     """
     if found < declared:
         raise ValueError(f"it ends early, after {found} of {declared} samples")
-    if data[:4] == b"RIFF" and data[8:12] == b"WAVE":
-        at = 12
-        while at + 8 <= len(data) and data[at : at + 4] != b"data":
-            size = int.from_bytes(data[at + 4 : at + 8], "little")
+    if data[:4] in CHUNKED:
+        (chunk, order), at = CHUNKED[data[:4]], 12
+        while at + 8 <= len(data) and data[at : at + 4] != chunk:
+            size = int.from_bytes(data[at + 4 : at + 8], order)
             at += 8 + size + size % 2
-        size, has = int.from_bytes(data[at + 4 : at + 8], "little"), len(data) - at - 8
+        size, has = int.from_bytes(data[at + 4 : at + 8], order), len(data) - at - 8
         if has < size < 0xFFFFFF00:  # what is written while the length is not yet known
             raise ValueError(f"it ends early, after {has} of {size} bytes of samples")
     last = data.rfind(b"OggS") if data[:4] == b"OggS" else -1
@@ -118,7 +123,8 @@ def filters(rate: int, mels: int) -> Tensor:
 
     bins = 2 ** math.ceil(math.log2(2 * round(WINDOW * rate))) // 2 + 1
     while True:
-        bank = melscale_fbanks(bins, LOWEST, rate / 2, mels, rate)
+        with warnings.catch_warnings(action="ignore"):  # about bands without a bin
+            bank = melscale_fbanks(bins, LOWEST, rate / 2, mels, rate)
         if bool(bank.any(0).all()):
             return bank
         bins = 2 * bins - 1
@@ -154,6 +160,8 @@ class PrepareSound(Prepare, kind="sound"):
     A window of 25 ms every 10 ms; a sound shorter than one window is padded to it with silence. One
     longer than `seconds` is cut at its end, which is said once.
     """
+
+    input: ClassVar[str] = "frames"
 
     rate: int = 16000
     """Samples per second that the model hears; files of other rates are resampled."""

@@ -28,6 +28,7 @@ class PrepareText(Prepare, kind="text"):
     """
 
     from_files: ClassVar[bool] = False
+    input: ClassVar[str] = "ids"
 
     tokenizer: str
     """The JSON of a `tokenizers.Tokenizer`."""

@@ -132,8 +132,13 @@ def wrong_kind(name: str, kind: str, key: str) -> OptionError:
 
 
 def fitted(prepare: Callable[[], Prepare], adapter: type[Part]) -> Prepare:
-    """What `prepare` makes, as this kind of adapter takes it."""
-    return prepare().fitted("keep" in inspect.signature(adapter.forward).parameters)
+    """What `prepare` makes, as this kind of adapter takes it. OptionError where it does not."""
+    made, takes = prepare(), inspect.signature(adapter.forward).parameters
+    if made.input and made.input not in takes:
+        wants = f"a training on {made.kind}s takes an adapter of {made.input}"
+        got = f"{adapter.__name__}, which takes {', '.join([*takes][1:])}"
+        raise OptionError(f"{wants}, such as {ADAPTERS[made.kind]}; got {got}", "adapter.kind")
+    return made.fitted("keep" in takes)
 
 
 def assemble(
