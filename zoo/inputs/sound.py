@@ -176,6 +176,10 @@ class PrepareSound(Prepare, kind="sound"):
     std: tuple[float, ...] = (1.0,)
     """The same."""
 
+    centre: bool = False
+    """Whether each band's mean over the sound's own time is taken away, and with it what microphone
+    and room add (cepstral mean subtraction, Atal 1974); and what a steady noise is known by."""
+
     def __post_init__(self) -> None:
         least = {"rate": 1000, "mels": 8, "seconds": WINDOW}
         for name, limit in least.items():
@@ -210,11 +214,12 @@ class PrepareSound(Prepare, kind="sound"):
         return -(-most // STEP) * STEP if self.fixed else most
 
     def load(self, source: str | Path | bytes) -> Tensor:
-        """A file or its bytes -> its log-mel (T, mels), of its own length, not normalised.
+        """A file or its bytes -> its log-mel (T, mels), of its own length; centred, not normalised.
 
         SoundError that names the file if it cannot be read.
         """
-        return log_mel(decode_sound(source, self.rate), self.rate, self.mels)
+        frames = log_mel(decode_sound(source, self.rate), self.rate, self.mels)
+        return frames - frames.mean(0) if self.centre else frames
 
     def finish(self, loaded: Tensor) -> Tensor:
         """(T, mels) of any length -> the same, cut or filled, and normalised."""
@@ -265,7 +270,7 @@ def sound(config: Any, splits: Any) -> Callable[[], PrepareSound]:
     """
 
     def prepare() -> PrepareSound:
-        plain = PrepareSound(config.rate, config.mels, config.seconds)
+        plain = PrepareSound(config.rate, config.mels, config.seconds, centre=config.centre)
         items, count = splits.train.items, 0
         total = squares = torch.zeros(config.mels, dtype=torch.float64)
         for i in range(0, len(items), -(-len(items) // MEASURED)):
