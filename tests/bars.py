@@ -61,8 +61,13 @@ SHARED = ROOT.parent / "shared" / "data"
 CIFAR_VIT: dict[str, Any] = {"model.depth": 6, "run.epochs": 60}
 CIFAR_SWIN: dict[str, Any] = {"run.epochs": 60}
 # Telephone's rate, words of a second; no speaker is on two sides.
-FSDD: dict[str, Any] = {"data.rate": 8000, "data.group": "speaker"}
-ESC10: dict[str, Any] = {"data.seconds": 5.0}
+FSDD: dict[str, Any] = {
+    "data.rate": 8000,
+    "data.seconds": 1.0,
+    "data.centre": True,
+    "data.group": "speaker",
+}
+ESC10: dict[str, Any] = {"run.epochs": 80, "run.global_batch": 16}
 # What the Makefile adds for the demo: strokes have a left and a right, and small pictures few details.
 DEMO: dict[str, Any] = {"data.flip": False, "model.name": "vit_tiny_patch8_32", "model.depth": 6}
 

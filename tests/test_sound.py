@@ -50,7 +50,7 @@ def peaks(wave: torch.Tensor, rate: int = RATE) -> set[int]:
 
 def config(**given: object) -> SimpleNamespace:
     keys = dict.fromkeys(("input", "label", "task", "group", "time", "test"))
-    sizes = {"rate": 8000, "mels": 16, "seconds": 1.0, "augment": "none"}
+    sizes = {"rate": 8000, "mels": 16, "seconds": 1.0, "centre": False, "augment": "none"}
     return SimpleNamespace(**{**keys, "val": 0.25, "on_bad": "raise", **sizes, **given})
 
 
@@ -283,6 +283,14 @@ def test_fixed_sounds_are_filled_with_silence_and_cut(caplog: pytest.LogCaptureF
     for _ in range(2):
         assert prepare(write(tmp_path / "b.wav", tone(seconds=3, rate=8000), 8000)).shape == x.shape
     assert caplog.text.count("is cut to its first 0.77 s (data.seconds)") == 1
+
+
+def test_another_microphone_is_no_other_sound_where_sounds_are_centred(tmp_path: Path):
+    wave = np.random.default_rng(0).normal(0, 0.1, 8000) * np.linspace(0.2, 1, 8000)
+    heard = np.convolve(wave, [0.6, 0.3, 0.1], "same")  # a filter of its own
+    paths = [write(tmp_path / f"{i}.wav", w, subtype="FLOAT") for i, w in enumerate((wave, heard))]
+    plain, centred = ([PrepareSound(mels=16, centre=c)(p) for p in paths] for c in (False, True))
+    assert (centred[0] - centred[1]).abs().mean() < 0.1 < (plain[0] - plain[1]).abs().mean()
 
 
 def test_batches_of_any_lengths():

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -161,7 +161,8 @@ class PrepareSound(Prepare, kind="sound"):
     longer than `seconds` is cut at its end, which is said once.
     """
 
-    input = "frames"
+    input: ClassVar[str] = "frames"
+
     rate: int = 16000
     """Samples per second that the model hears; files of other rates are resampled."""
     mels: int = 64
@@ -174,6 +175,10 @@ class PrepareSound(Prepare, kind="sound"):
     """Of the log-mel values of each band on train; one number stands for all bands."""
     std: tuple[float, ...] = (1.0,)
     """The same."""
+
+    centre: bool = False
+    """Whether each band's mean over the sound's own time is taken away, and with it what microphone
+    and room add (cepstral mean subtraction, Atal 1974); and what a steady noise is known by."""
 
     def __post_init__(self) -> None:
         least = {"rate": 1000, "mels": 8, "seconds": WINDOW}
@@ -209,11 +214,12 @@ class PrepareSound(Prepare, kind="sound"):
         return -(-most // STEP) * STEP if self.fixed else most
 
     def load(self, source: str | Path | bytes) -> Tensor:
-        """A file or its bytes -> its log-mel (T, mels), of its own length, not normalised.
+        """A file or its bytes -> its log-mel (T, mels), of its own length; centred, not normalised.
 
         SoundError that names the file if it cannot be read.
         """
-        return log_mel(decode_sound(source, self.rate), self.rate, self.mels)
+        frames = log_mel(decode_sound(source, self.rate), self.rate, self.mels)
+        return frames - frames.mean(0) if self.centre else frames
 
     def finish(self, loaded: Tensor) -> Tensor:
         """(T, mels) of any length -> the same, cut or filled, and normalised."""
@@ -264,7 +270,7 @@ def sound(config: Any, splits: Any) -> Callable[[], PrepareSound]:
     """
 
     def prepare() -> PrepareSound:
-        plain = PrepareSound(config.rate, config.mels, config.seconds)
+        plain = PrepareSound(config.rate, config.mels, config.seconds, centre=config.centre)
         items, count = splits.train.items, 0
         total = squares = torch.zeros(config.mels, dtype=torch.float64)
         for i in range(0, len(items), -(-len(items) // MEASURED)):

@@ -42,8 +42,8 @@ class Strength:
 
 STRENGTHS = {
     "none": None,
-    "light": Strength(0.1, 0.05, 3.0, 3.0, 0.0, 0.05, 1, 0.1),
-    "strong": Strength(0.25, 0.2, 6.0, 6.0, 0.5, 0.1, 2, 0.15),
+    "light": Strength(0.1, 0.05, 3.0, 1.5, 0.0, 0.05, 1, 0.05),
+    "strong": Strength(0.2, 0.15, 6.0, 3.0, 0.2, 0.1, 1, 0.1),
 }
 
 

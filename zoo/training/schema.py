@@ -68,6 +68,9 @@ class DataConfig:
     length: int = option("the most subwords of a text", 128, tasks=(TEXT,), least=2)
     rate: int = option("samples per second that a model hears", 16000, tasks=(AUDIO,), least=1000)
     mels: int = option("bands of the log-mel spectrogram", 64, tasks=(AUDIO,), least=8)
+    centre: bool = option(
+        "take away each sound's own mean spectrum (microphone, room)", False, tasks=(AUDIO,)
+    )
     seconds: float = option("what is longer is cut", 10.0, tasks=(AUDIO,), above=0)
     past: int = option("rows that a forecast sees", 96, tasks=(SERIES,), least=1)
     ahead: int = option("rows that are forecast", 24, tasks=(SERIES,), least=1)
