@@ -67,7 +67,12 @@ FSDD: dict[str, Any] = {
     "data.centre": True,
     "data.group": "speaker",
 }
-ESC10: dict[str, Any] = {"run.epochs": 80, "run.global_batch": 16}
+ESC10: dict[str, Any] = {
+    "data.mels": 64,
+    "model.adapter.patch": 16,
+    "run.epochs": 60,
+    "run.global_batch": 16,
+}
 # What the Makefile adds for the demo: strokes have a left and a right, and small pictures few details.
 DEMO: dict[str, Any] = {"data.flip": False, "model.name": "vit_tiny_patch8_32", "model.depth": 6}
 

@@ -82,9 +82,15 @@ def check_column(names: Sequence[str], name: str, where: Any, key: str) -> None:
 
 def holds(table: Any, name: str) -> str:
     """What the first cells of a column are: "text", "picture", "sound", "number" or ""."""
-    cells = [c for c in table[:LOOKED_AT][name] if c not in (None, "")]
+    cells: Any = [c for c in table[:LOOKED_AT][name] if c not in (None, "")]
     if cells and all(isinstance(c, dict) and {"bytes", "path"} & c.keys() for c in cells):
-        cells: list[Any] = [c.get("bytes") or str(c.get("path") or "") for c in cells]
+        names = [str(c.get("path") or "") for c in cells]
+        data = [c.get("bytes") for c in cells]
+        cells = (
+            names
+            if all(Path(n).suffix for n in names)
+            else [d or n for d, n in zip(data, names, strict=True)]
+        )
     if cells and all(isinstance(c, bytes) for c in cells):
         return "sound" if all(map(is_sound, cells)) else "picture"
     if not cells or not all(isinstance(c, str) for c in cells):
