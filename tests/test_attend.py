@@ -48,7 +48,7 @@ def test_queries_behind_a_cache_are_the_last_keys():
     assert torch.equal(tail, full[-2:])
 
 
-@pytest.mark.parametrize(("mask", "bias"), itertools.product(MASKS, (None, BIAS)))
+@pytest.mark.parametrize(("mask", "bias"), [*itertools.product(MASKS, (None, BIAS))])
 def test_explicit_equals_fused_with_gradients(mask, bias):
     grads = []
     for path in ("fused", "explicit"):
@@ -62,7 +62,7 @@ def test_explicit_equals_fused_with_gradients(mask, bias):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize(("mask", "bias"), itertools.product(MASKS, (None, BIAS)))
+@pytest.mark.parametrize(("mask", "bias"), [*itertools.product(MASKS, (None, BIAS))])
 def test_flex_equals_fused_forward(mask, bias):
     q, k, v = (t.detach() for t in qkv())
     fused = attend(q, k, v, MASKS[mask], bias, path="fused")

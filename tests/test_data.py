@@ -16,7 +16,7 @@ from PIL import Image
 
 from zoo import data
 from zoo.data import Splits, check, digits, loader
-from zoo.data.layout import is_hidden, is_picture
+from zoo.data.layout import is_hidden, is_kind
 from zoo.data.sampling import EvalSampler, TrainSampler, permutation, stream_seed
 from zoo.data.splits import draw
 from zoo.errors import UserError
@@ -218,7 +218,7 @@ def test_a_folder_of_machine_made_things_only(tmp_path: Path):
 def test_what_is_a_picture_and_what_is_hidden(tmp_path: Path):
     root = tmp_path / ".cache"
     names = ("a.png", "a.JPG", ".a.png", "a.txt", "png")
-    assert [name for name in names if is_picture(root / name)] == ["a.png", "a.JPG"]
+    assert [name for name in names if is_kind(root / name, "picture")] == ["a.png", "a.JPG"]
     for name in ("cat/.x/a.png", "@eaDir/a.png", "cat/THUMBS.DB", "__MACOSX/cat/a.png"):
         assert is_hidden(root / name, root), name
     assert not is_hidden(root / "cat" / "a.png", root)

@@ -7,7 +7,9 @@ import sys
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
+import soundfile
 from make_docs import code_lines
 from PIL import Image
 
@@ -121,12 +123,23 @@ def test_readme_commands_run(tmp_path, monkeypatch, capsys):
         for v in "abcdefgh"
     ]
     (tmp_path / "messages.csv").write_text("\n".join(["text,label", *words]) + "\n")
+    for label, pitch in (("low", 200), ("high", 1500)):
+        (tmp_path / "sounds" / label).mkdir(parents=True)
+        for i in range(8):
+            tone = 0.3 * np.sin(2 * np.pi * (pitch + i) * np.arange(4000) / 8000)
+            soundfile.write(tmp_path / "sounds" / label / f"{i}.wav", tone, 8000)
+    hours = np.arange("2024-01-01", "2024-02-10", dtype="datetime64[h]")
+    rows = [f"{t},{np.sin(i / 4):.4f}" for i, t in enumerate(hours)]
+    (tmp_path / "load.csv").write_text("\n".join(["date,load", *rows]) + "\n")
     lines = [line.split("#")[0].split() for b in readme_blocks("sh") for line in b.splitlines()]
     lines = [words[1:] for words in lines if words[:1] == ["zoo"]]
     assert {words[0] for words in lines} >= {"train", "evaluate", "predict", "list", "show", "copy"}
+    parts = ["--model.adapter.dim", "32", "--model.backbone.dim", "32"]
     small = {
         "image_classify": ["--model.name", "vit_mu_patch8_32"],
-        "text_classify": ["--model.adapter.dim", "32", "--model.backbone.dim", "32"],
+        "text_classify": parts,
+        "audio_classify": parts,
+        "series_forecast": parts,
     }
     for words in lines:
         more = ["--run.epochs", "1", "--run.global_batch", "4"] if words[0] == "train" else []

@@ -60,6 +60,7 @@ POINTS = {
         ("Patches", "outside_parts:Points"),
         ("Old", "outside_parts:Old"),
         ("Gone", "outside_parts:Gone"),
+        ("Dots", "outside_parts:Points"),
         ("Absent", "no_such_module:X"),
     ],
     "zoo.families": [("dot", "outside_parts:DOT"), ("five", "outside_parts:NOTHING")],
@@ -105,6 +106,7 @@ def test_broken_and_clashing_ones_are_listed_and_nothing_else_fails(outside, cap
     assert state["adapters", "Patches"] == "omnizoo has that name"
     assert "its api is 0" in state["adapters", "Old"]
     assert "AttributeError" in state["adapters", "Gone"]
+    assert state["adapters", "Dots"] == "it calls itself Points: name the entry point so too"
     assert "ModuleNotFoundError" in state["adapters", "Absent"]
     assert "not a Family" in state["families", "five"]
     assert state["heads", "Boom"] == "RuntimeError: boom"

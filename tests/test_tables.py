@@ -209,7 +209,7 @@ def test_groups_stay_on_one_side(tmp_path):
     sides = [{table[i]["speaker"] for i in rows.items.order} for rows in splits.rows().values()]
     assert len(sides) == 3 and all(sides)
     assert not sides[0] & sides[1] and not sides[0] & sides[2] and not sides[1] & sides[2]
-    assert "data.group takes a column; got 'speker'" in refused(file, group="speker")
+    assert "t.csv; got 'speker'; did you mean 'speaker'" in refused(file, group="speker")
 
 
 @pytest.mark.parametrize("share", [0.01, 0.3, 0.9])

@@ -149,7 +149,8 @@ def trained(tmp_path, file, **more):
     result = training.train(RECIPE, flags)
     data, page = (tmp_path / "run" / name for name in ("data.json", "report.md"))
     model = zoo.load(tmp_path / "run")
-    assert training.evaluate(result.folder) == result.metrics["test"]
+    again = training.evaluate(result.folder)
+    assert again == pytest.approx(result.metrics["test"], rel=1e-5, abs=2e-6)  # kernels differ
     return result, json.loads(data.read_text()), page.read_text(), model
 
 

@@ -36,7 +36,7 @@ class Rule:
     lead: int = 0
     """Leading axes of size 1 that theirs have and ours have not."""
     transpose: bool = False
-    """Whether theirs is (in, out), as in GPT-2."""
+    """Whether their matrices are (in, out), as in GPT-2; biases stay."""
     sizes: Callable[[Any], Sequence[int]] | None = None
     """Backbone config -> the rows of each of theirs; None = equal shares."""
 
@@ -127,7 +127,7 @@ def to_theirs(
         rows = len(ours[key])
         sizes = [rows // len(names)] * len(names) if rule.sizes is None else rule.sizes(config)
         for name, part in zip(names, ours[key].split(list(sizes)), strict=True):
-            part = part.T.contiguous() if rule.transpose else part
+            part = part.T.contiguous() if rule.transpose and part.ndim == 2 else part
             theirs[name] = part.reshape((1,) * rule.lead + tuple(part.shape))
     return {**theirs, **(carried or {})}
 

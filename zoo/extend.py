@@ -65,6 +65,9 @@ def plugins() -> tuple[Plugin, ...]:
                 value, reason = None, f"{type(error).__name__}: {error}"
             if not reason and point.name in taken:
                 reason = f"{taken[point.name]} has that name"
+            own = value.name if isinstance(value, Family) else getattr(value, "__name__", "")
+            if not reason and own != point.name:  # files of models name it by its own
+                reason = f"it calls itself {own}: name the entry point so too"
             if not reason:
                 taken[point.name] = package
             found.append(Plugin(group, point.name, package, None if reason else value, reason))
@@ -73,12 +76,9 @@ def plugins() -> tuple[Plugin, ...]:
 
 def fault(group: str, value: Any) -> str:
     """What is wrong with a plugin's value; "" if nothing is."""
-    if group == "families":
-        right = isinstance(value, Family)
-    else:
-        right = isinstance(value, type) and issubclass(value, Part) and "Config" in vars(value)
-    if not right:
-        wants = "a Family" if group == "families" else "a subclass of zoo.nn.Part with a Config"
+    part = isinstance(value, type) and issubclass(value, Part) and "Config" in vars(value)
+    wants = "a Family" if group == "families" else "a subclass of zoo.nn.Part with a Config"
+    if not (isinstance(value, Family) if group == "families" else part):
         return f"it is {value!r}, not {wants}"
     has = getattr(value, "api", None)
     return "" if has == API else f"its api is {has}; this version takes {API}"

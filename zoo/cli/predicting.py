@@ -16,7 +16,7 @@ from zoo.cli.arguments import Flags
 from zoo.cli.table import align, say, write_table
 from zoo.data.columns import input_of
 from zoo.data.layout import ENDINGS as FILES
-from zoo.data.layout import is_hidden
+from zoo.data.layout import is_hidden, is_kind
 from zoo.data.splits import Column
 from zoo.data.table import READERS, read_tables
 from zoo.errors import UserError
@@ -123,7 +123,7 @@ def find_files(path: Path, kind: str) -> list[str]:
     Hidden files and folders below a folder are left out, as in training.
     """
     if path.is_dir():
-        below = (p for p in path.rglob("*") if p.suffix.lower() in FILES[kind])
+        below = (p for p in path.rglob("*") if is_kind(p, kind))
         found = sorted(str(p) for p in below if p.is_file() and not is_hidden(p, path))
     elif glob.has_magic(str(path)) and not path.exists():
         found = sorted(f for f in glob.glob(str(path), recursive=True) if os.path.isfile(f))

@@ -5,14 +5,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from zoo.data.check import duplicate_notes, look_all, look_at, report_unreadable
-from zoo.data.columns import Columns, is_number, recognise
+from zoo.data.columns import Columns, check_column, is_number, recognise
 from zoo.data.folder import share_or_path
 from zoo.data.splits import Column, Rows, Splits, draw, draw_groups, fingerprint, scale_of
 from zoo.data.table import place_of, read_tables
 from zoo.errors import UserError, suggest
 from zoo.inputs import clean_label, label_index, order_labels
 from zoo.inputs.names import listed
+from zoo.inputs.series import moments_of
 
 MANY = 100  # whole numbers of more kinds than this may be amounts: it is asked which
 
@@ -39,10 +42,11 @@ def table_splits(config: Any, seed: int, kind: str) -> Splits:
         elif given is not None and split not in tables:
             shares[split] = given
     columns = recognise(tables["train"], kind, config, roots["train"])
-    task, why = task_of(_cells(tables["train"], columns.label), config.task, roots["train"])
-    labels = labels_in(_cells(tables["train"], columns.label), task, columns.label, roots["train"])
+    cells = _cells(tables["train"], columns.label)
+    task, why = task_of(cells, config.task, roots["train"])
+    labels = labels_in(cells, task, columns.label, roots["train"])
     notes = [*columns.notes, why]
-    blank = sum(cell != cell.strip() for cell in _cells(tables["train"], columns.label))
+    blank = sum(cell != cell.strip() for cell in cells)
     if blank and task != "numbers":
         notes.append(f"blanks around labels do not count: {blank} of train have some")
     data, skipped = {}, []
@@ -154,7 +158,7 @@ def numbered(labels: tuple[str, ...], task: str, where: str) -> Callable[[str, i
 
     def target(cell: str, row: int) -> Any:
         if task == "label":
-            return known.get(cell) if cell in known else label_index(cell, labels, where)
+            return known[cell] if cell in known else label_index(cell, labels, where)
         if task == "labels":
             words = [word for word in cell.split("|") if clean_label(word)]
             have = {label_index(word, labels, where) for word in words}
@@ -172,13 +176,13 @@ def divide(train: Rows, share: float, seed: int, split: str, config: Any) -> tup
     items: Any = train.items
     how = f"{split} is {share:g} of train, "
     if config.time is not None:
-        moments = moments_of(items.table, config.time, items.order)
-        late = sorted(range(len(train)), key=lambda i: (moments[i], i))
+        check_column(items.table.column_names, config.time, train.root, "data.time")
+        cells = items.table[config.time][:]
+        moments = moments_of([cells[i] for i in items.order], f"{config.time!r} of {train.root}")
+        late = np.argsort(moments, kind="stable").tolist()
         drawn, how = late[len(late) - round(share * len(late)) :], how + "the latest by time"
     elif config.group is not None:
-        if config.group not in items.table.column_names:
-            hint = suggest(config.group, items.table.column_names)
-            raise UserError(f"data.group takes a column; got {config.group!r}{hint}")
+        check_column(items.table.column_names, config.group, train.root, "data.group")
         groups = _cells(items.table, config.group)
         drawn = draw_groups([groups[i] for i in items.order], share, seed, split)
         names = sorted({groups[items.order[i]] for i in drawn})
@@ -192,23 +196,6 @@ def divide(train: Rows, share: float, seed: int, split: str, config: Any) -> tup
                         "leaves one side empty: add rows, or give a table")  # fmt: skip
     rest = sorted({*range(len(train))} - {*drawn})
     return train.pick(drawn), train.pick(rest), how
-
-
-def moments_of(table: Any, column: str, order: Sequence[int]) -> list[Any]:
-    """A column of dates or numbers -> values that sort by time. UserError where one is neither."""
-    import pandas
-
-    if column not in table.column_names:
-        hint = suggest(column, table.column_names)
-        raise UserError(f"data.time takes a column; got {column!r}{hint}")
-    cells = table[column][:]
-    try:
-        times = pandas.to_datetime(pandas.Series(cells), format="mixed")
-    except (ValueError, TypeError) as error:
-        raise UserError(
-            f"data.time takes a column of dates; {column!r} has others: {error}"
-        ) from error
-    return [times[i] for i in order]
 
 
 def finish(

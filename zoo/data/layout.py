@@ -41,11 +41,6 @@ def is_kind(path: Path, kind: str) -> bool:
     return not _hidden(path.name) and path.suffix.lower() in ENDINGS[kind]
 
 
-def is_picture(path: Path) -> bool:
-    """Whether a file is a picture by its name alone."""
-    return is_kind(path, "picture")
-
-
 def is_hidden(path: Path, root: Path) -> bool:
     """Whether a path below `root`, or a folder on the way to it, starts with a dot or is made by a
     machine (`MACHINE_MADE`). How `root` itself is named does not matter.

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from zoo.data.columns import holds
+from zoo.data.columns import check_column, holds
 from zoo.data.splits import Rows, Splits
 from zoo.data.table import read_tables
-from zoo.errors import UserError, suggest
+from zoo.errors import UserError
 from zoo.inputs.names import listed
 from zoo.inputs.series import Window, check_steps, moments_of, numbers_of, shown
 
@@ -102,7 +102,7 @@ def series_splits(config: Any) -> Splits:
     windows = {
         split: windows_of(series, config, split, max(starts[split], config.past), ends[split])
         for split in ("train", "val", "test")
-        if split != "test" or config.test is not None
+        if split == "train" or getattr(config, split) is not None
     }
     return finish(series, windows, config)
 
@@ -131,9 +131,7 @@ def read_series(path: Any, key: str, config: Any, target: str | None = None) -> 
         if name is None:
             has = f"{where} has {listed(names)}"
             raise UserError(f"data takes a column of {what}; {has}: give --data.{flag} COLUMN")
-        if name not in names:
-            hint = suggest(name, names) or f"; there are {listed(names)}"
-            raise UserError(f"data.{flag} takes a column of {where}; got {name!r}{hint}")
+        check_column(names, name, where, f"data.{flag}")
     time, target = str(time), str(target)
     if config.time is None:
         notes.append(f"times are in the column {time!r}, by its name (--data.time)")

@@ -216,8 +216,10 @@ def moments_of(cells: Sequence[Any], where: str) -> np.ndarray:
     bad = np.flatnonzero(best.isna())
     if len(bad):
         told = listed(f"row {i + 1}: {series.iloc[i]!r}" for i in bad)
-        raise UserError(f"a series takes a date in each row; {where} has none in {len(bad)} "
-                        f"({told}): correct them, or give --data.time COLUMN")  # fmt: skip
+        raise UserError(
+            f"data.time takes a column of dates, a date in each row; {where} has none in "
+            f"{len(bad)} ({told}): correct them, or give --data.time COLUMN"
+        )
     return best.dt.tz_localize(None).to_numpy()
 
 

@@ -103,7 +103,8 @@ def absolute(config: Config) -> Config:
         path = Path(value).expanduser() if isinstance(value, str) else None
         return str(path.absolute()) if path and path.exists() else value  # not hf:NAME, nor a date
 
-    paths = {name: whole(getattr(config.data, name)) for name in ("train", "val", "test")}
+    names = ("train", "val", "test", "tokenizer")
+    paths = {name: whole(getattr(config.data, name)) for name in names}
     model = {k: whole(v) if k == "load" else v for k, v in config.model.items()}
     return replace(config, data=replace(config.data, **paths), model=model)
 

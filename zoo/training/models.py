@@ -8,6 +8,7 @@ from typing import Any
 
 from zoo.errors import OptionError, one_of, suggest
 from zoo.extend import kinds
+from zoo.heads import Classify
 from zoo.inputs import Prepare, PrepareSeries, PrepareSound, PrepareText, Preprocess
 from zoo.inputs.text import train_tokenizer
 from zoo.model import Model, Record
@@ -15,12 +16,13 @@ from zoo.nn import Part
 from zoo.registry import SECTIONS, create, find, load
 from zoo.shapes import pair
 from zoo.training.config import Config, flatten
+from zoo.training.schema import AUDIO, IMAGE, SERIES, TEXT
 
 KINDS = {  # what the samples of a task are
-    "image_classify": "picture",
-    "text_classify": "text",
-    "audio_classify": "sound",
-    "series_forecast": "series",
+    IMAGE: "picture",
+    TEXT: "text",
+    AUDIO: "sound",
+    SERIES: "series",
 }
 ADAPTERS = {"picture": "Patches", "text": "Subwords", "sound": "Frames", "series": "Frames"}
 
@@ -161,25 +163,26 @@ def assemble(
             wants = f"model.{section} takes options of its own, such as kind"
             raise OptionError(f"{wants}; got {given!r}", section)
 
+    def kind_of(section: str, default: str) -> type[Part]:
+        name = (sections.get(section) or {}).get("kind", default)
+        return kinds(section)[one_of("model", f"{section}.kind", name, kinds(section))]
+
     def part(section: str, default: str, **options: Any) -> Any:
-        given = dict(sections.get(section) or {})
-        name = one_of("model", f"{section}.kind", given.pop("kind", default), kinds(section))
-        takes = {field.name for field in fields(kinds(section)[name].Config)}
+        given = {k: v for k, v in (sections.get(section) or {}).items() if k != "kind"}
+        made = kind_of(section, default)
+        takes = {field.name for field in fields(made.Config)}
         given = {key: value for key, value in options.items() if key in takes} | given
-        if section == "head" and name != "Classify":
+        if section == "head" and made is not Classify:
             wants = "a training takes the head Classify"
-            raise OptionError(f"{wants}; got {name}", "head.kind")
+            raise OptionError(f"{wants}; got {made.__name__}", "head.kind")
         try:
-            return kinds(section)[name](**given)
+            return made(**given)
         except OptionError as error:  # a part does not know where it stands
             raise OptionError(str(error), f"{section}.{error.key}") from error
 
     made = None
     if prepare is not None:
-        own = (sections.get("adapter") or {}).get("kind", ADAPTERS[kind])
-        made = fitted(
-            prepare, kinds("adapter")[one_of("model", "adapter.kind", own, kinds("adapter"))]
-        )
+        made = fitted(prepare, kind_of("adapter", ADAPTERS[kind]))
     adapter = part("adapter", ADAPTERS[kind], **({} if made is None else made.adapter()))
     stages = {"stages": adapter.stages} if hasattr(adapter, "stages") else {}
     backbone = part("backbone", "Backbone", **stages)

@@ -45,7 +45,11 @@ class DataConfig:
     """what is read"""
 
     train: str = option("class folders of files, a table or hf:NAME")
-    val: float | str = option("share of train to choose by, a source, or a date", 0.1, **SHARE)
+    val: float | str | None = option(
+        "share of train to choose by, a source, or a date; null = none, the last epoch is kept",
+        0.1,
+        **SHARE,
+    )
     test: float | str | None = option("share held out, a source, or a date", None, **SHARE)
     input: str | None = option("column of the samples, null = recognised", None, tasks=COLUMNS)
     label: str | None = option("column of the labels, null = recognised", None)
