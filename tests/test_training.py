@@ -647,6 +647,20 @@ def test_patience_ends_training_early(options):
     assert figures["epochs"] == 3 and figures["weights"] == "epoch 1"
 
 
+def test_without_validation_all_of_train_is_learned_and_the_last_epoch_kept(
+    options, pictures, tmp_path
+):
+    """Else a share of train would be held back, or the best epoch chosen by nothing."""
+    given = {"data.train": str(pictures / "train"), "data.val": None, "data.test": None}
+    result = training.train(RECIPE, {**options, **given, "run.epochs": 2})
+    figures, data = (read(result.folder / name) for name in ("result.json", "data.json"))
+    assert figures["weights"] == "last" and figures["epochs"] == 2
+    assert list(data["rows"]) == ["train"] and result.metrics == {}
+    more = {"run.dir": str(tmp_path / "other"), "select.patience": 2}
+    with pytest.raises(UserError, match="patience takes data with a validation split"):
+        training.train(RECIPE, {**options, **given, **more})
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_leaves_a_checkpoint_a_model_and_130(options, capfd, monkeypatch, pictures, number):
     before = signal.getsignal(signal.SIGINT)

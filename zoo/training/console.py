@@ -15,6 +15,7 @@ UNHELPFUL = (  # warnings of Lightning about what is as it should be
     "Checkpoint directory .* exists and is not empty",
     "Experiment logs directory .* exists and is not empty",
     r"`isinstance\(treespec, LeafSpec\)` is deprecated",
+    "Total length of `list` across ranks is zero",  # there is no validation split
     "It is recommended to use `self.log",  # metrics are reduced before they are logged
     "You have overridden `on_before_batch_transfer`",  # the task's, which is the one meant
 )

@@ -45,11 +45,15 @@ class Run:
     away again if there is an error before the first step, so that a mistake leaves nothing behind.
     Later, Ctrl-C or an error leave the best model so far, `result.json` and the report; Ctrl-C
     exits with 130. Only rank 0 writes.
-    UserError if `run.dir` holds anything, or `hw` asks for what is not here.
+    UserError if `run.dir` holds anything, `hw` asks for what is not here, or `select` waits for a
+    validation split that there is none of.
     """
 
     def __init__(self, config: Config, model: Model, splits: Any):
         self.config, self.model, self.splits = config, model, splits
+        if config.select.patience and splits.val is None:
+            wants = "select.patience takes data with a validation split; these have none"
+            raise UserError(f"{wants}: give --data.val, or leave the patience out")
         self.plan = plan(config)
         self.main = rank() == 0
         self.folder = files.choose_folder(config, self.main)

@@ -46,9 +46,7 @@ class DataConfig:
 
     train: str = option("class folders of files, a table or hf:NAME")
     val: float | str | None = option(
-        "share of train to choose by, a source, or a date; null = none, the last epoch is kept",
-        0.1,
-        **SHARE,
+        "share of train, a source or a date to choose by", 0.1, **SHARE
     )
     test: float | str | None = option("share held out, a source, or a date", None, **SHARE)
     input: str | None = option("column of the samples, null = recognised", None, tasks=COLUMNS)
@@ -115,7 +113,7 @@ class RunConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class SelectConfig:
-    """which epoch's weights are kept"""
+    """which epoch's weights are kept; without a val, the last's"""
 
     metric: str | None = option("what decides, null = accuracy, macro_f1 or mse", None)
     mode: Literal["max", "min"] | None = option("what of it is best, null = as it is meant", None)
