@@ -694,6 +694,18 @@ def test_mixing_takes_any_batch_size_and_labels_sum_to_one(mix: str, size: int):
         assert (own > 0).all() or mix != "mixup"
 
 
+@pytest.mark.parametrize("mix", ["mixup", "cutmix", "both"])
+def test_frames_are_mixed_as_pictures_of_one_channel_are(mix: str):
+    blend, frames, target = Mix(mix, 4), torch.rand(3, 9, 8), torch.arange(3)
+    answers = []
+    for x in (frames, frames[:, None]):
+        torch.manual_seed(0)
+        answers.append(blend(x, target))
+    (mixed, shares), (pictures, again) = answers
+    assert torch.equal(mixed, pictures[:, 0]) and torch.equal(shares, again)
+    assert not torch.equal(mixed, frames)
+
+
 def test_a_mixed_epoch_is_a_function_of_seed_and_number(pets: Splits):
     one, two = (list(images(pets, mix="both").train_dataloader()) for _ in range(2))
     assert all(torch.equal(a[name], b[name]) for a, b in zip(one, two, strict=True) for name in a)

@@ -547,6 +547,21 @@ def test_a_family_of_spectrograms_is_trained_by_its_name(tones: Path, tmp_path: 
     assert model.adapter.config.size == (32, 48) and model.record.preprocess.fixed
 
 
+@pytest.mark.parametrize("mix", ["mixup", "cutmix"])
+def test_sounds_of_one_length_are_mixed(tones: Path, tmp_path: Path, mix: str):
+    given = {**flags(tones, tmp_path / "run"), **SMALL, "data.mix": mix}
+    result = training.train("audio_classify/small_scratch", given)
+    assert 0 <= result.metrics["val"]["accuracy"] <= 1
+
+
+def test_sounds_of_their_own_lengths_are_not_mixed(tones: Path, tmp_path: Path):
+    (tmp_path / "frames.yaml").write_text(FRAMES)
+    given = {**flags(tones, tmp_path / "run"), "data.mix": "mixup"}
+    with pytest.raises(UserError, match="mix takes sounds of one length"):
+        training.train(tmp_path / "frames.yaml", given)
+    assert not (tmp_path / "run").exists()
+
+
 def test_other_adapters_are_refused(tones: Path, tmp_path: Path):
     given = {**flags(tones, tmp_path / "run"), **SMALL, "model.adapter.kind": "Patches"}
     with pytest.raises(

@@ -64,8 +64,9 @@ class Samples(Dataset[tuple[Tensor, Any, tuple[int, int]]]):
         target = torch.tensor(targets, dtype=torch.float64 if number else torch.int64)
         batch = self.prepare.batch(inputs)
         if self.mix is not None:
+            name = self.prepare.input
             with _drawing_from(stream_seed(self.seed, "mix", *samples[0][2])):
-                batch["pixels"], target = self.mix(batch["pixels"], target)
+                batch[name], target = self.mix(batch[name], target)
         own = self.prepare.measure(inputs) if number else None
         more = {} if own is None else dict(zip(("start", "unit"), own, strict=True))
         return {**batch, "target": target, **more}
@@ -125,8 +126,8 @@ class Batches(lightning.LightningDataModule):
         seed, workers = self.config.run.seed, self.workers(rows)
         vary = self.vary.get(split, self.prepare.finish)
         training = split == "train"
-        blend = self.config.data.mix if training else "none"
-        samples = Samples(rows, self.prepare, vary, seed, mixing(blend, self.splits))
+        blend = mixing(self.config.data.mix, self.splits, self.prepare) if training else None
+        samples = Samples(rows, self.prepare, vary, seed, blend)
         if self.in_memory:
             samples.keep()
         return DataLoader(
@@ -150,12 +151,20 @@ class Batches(lightning.LightningDataModule):
         return 0 if little else min(cores(), AT_MOST)
 
 
-def mixing(mix: str, splits: Splits) -> Mix | None:
-    """`config.mix` -> what mixes pictures. UserError where there is not one label each."""
+def mixing(mix: str, splits: Splits, prepare: Prepare) -> Mix | None:
+    """`config.mix` -> what mixes pictures or sounds.
+
+    UserError where there is not one label each, or sounds are not of one length.
+    """
     if mix == "none":
         return None
     if splits.target != "label":
-        raise UserError(f"data.mix takes pictures with one label each; these have {splits.target}")
+        raise UserError(f"data.mix takes samples with one label each; these have {splits.target}")
+    if not getattr(prepare, "fixed", True):
+        raise UserError(
+            "data.mix takes sounds of one length; this adapter takes each at its own: use "
+            "SpectrogramPatches, or leave them unmixed"
+        )
     return Mix(mix, len(splits.labels))
 
 

@@ -56,11 +56,12 @@ class Augment:
 
 
 class Mix:
-    """(B, C, H, W), (B,) -> blended pictures and (B, classes) shares of labels that sum to 1.
+    """(B, C, H, W) or (B, T, mels), (B,) -> blended pictures or sounds and (B, classes) shares of
+    labels that sum to 1.
 
-    "mixup" adds two pictures, weighted (Zhang et al. 2017, arXiv:1710.09412), "cutmix" puts a box
+    "mixup" adds two samples, weighted (Zhang et al. 2017, arXiv:1710.09412), "cutmix" puts a box
     of one into the other (Yun et al. 2019, arXiv:1905.04899), "both" draws one of them for each
-    batch. Any batch size; one picture alone is mixed with itself.
+    batch. Any batch size; one sample alone is mixed with itself.
     """
 
     def __init__(self, mix: str, classes: int):
@@ -69,6 +70,8 @@ class Mix:
         kinds = {"mixup": [mixup], "cutmix": [cutmix], "both": [mixup, cutmix]}
         self.blend = v2.RandomChoice(kinds[mix])
 
-    def __call__(self, pixels: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    def __call__(self, x: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         """Draws from torch's global generator alone."""
-        return self.blend(pixels, target)
+        flat = x.ndim == 3
+        blended, shares = self.blend(x[:, None] if flat else x, target)
+        return blended[:, 0] if flat else blended, shares

@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -27,6 +27,8 @@ class Preprocess(Prepare, kind="picture"):
     It travels with the model as JSON (`to_dict`, `from_dict`). UserError for values that fit
     nothing, and for a mean or std of another length than `channels`.
     """
+
+    input: ClassVar[str] = "pixels"
 
     size: tuple[int, int]
     """(height, width) of the result in pixels; one number stands for both."""

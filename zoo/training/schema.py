@@ -61,7 +61,7 @@ class DataConfig:
         "mirror pictures at random; not where left and right differ", True, tasks=(IMAGE,)
     )
     mix: Literal["none", "mixup", "cutmix", "both"] = option(
-        "blend the pictures of a batch, and their labels", "none", tasks=(IMAGE,)
+        "blend the samples of a batch, and their labels", "none", tasks=(IMAGE, AUDIO)
     )
     tokenizer: str | None = option(
         "a tokenizer.json, null = one is trained on train", None, tasks=(TEXT,)
