@@ -1,5 +1,7 @@
 """Every recipe: complete, short, runnable in miniature, and every weight of it learns."""
 
+import json
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -12,6 +14,7 @@ import torch
 import yaml
 from PIL import Image
 
+import zoo
 from zoo import cli, training
 from zoo.training import recipes
 from zoo.training.task import inputs_of
@@ -150,6 +153,47 @@ def test_a_miniature_runs(name, data, tmp_path):
     assert result.folder == tmp_path / "run" and set(result.metrics) == {"val", "test"}
     assert result.seconds > 0
     assert training.evaluate(result.folder) == result.metrics["test"]
+
+
+TWO = """
+import json, os, sys, torch
+from zoo import training
+from zoo.training.task import Task
+
+def remember(task):
+    rank = os.environ.get("LOCAL_RANK", "0")
+    torch.save(task.model.state_dict(), f"{task.config.run.dir}_{rank}.pt")
+
+Task.on_train_end = remember
+for name, flags in json.load(open(sys.argv[1])):
+    training.train(name, flags)
+"""
+
+
+def test_two_processes_train_every_recipe(data, tmp_path):
+    """Each rank ends with the same weights, and what both measured is what one process measures."""
+    runs = [(name, miniature(name, data, tmp_path / name.replace("/", "_"))) for name in NAMES]
+    given = [(name, {**flags, "hw.devices": 2}) for name, flags in runs]
+    (tmp_path / "runs.json").write_text(json.dumps(given))
+    (tmp_path / "two.py").write_text(TWO)
+    path = str(Path(zoo.__file__).parents[1])
+    done = subprocess.run(
+        [sys.executable, "two.py", "runs.json"],
+        cwd=tmp_path,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=400,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("s of training") == len(NAMES)  # rank 0 alone speaks
+    for _, flags in runs:
+        one, two = (torch.load(f"{flags['run.dir']}_{r}.pt", weights_only=True) for r in (0, 1))
+        assert one.keys() == two.keys() and all(torch.equal(one[k], two[k]) for k in one)
+        result = json.loads((Path(flags["run.dir"]) / "result.json").read_text())
+        assert result["steps"] >= 2
+        again = training.evaluate(flags["run.dir"])
+        assert again == pytest.approx(result["test"], rel=1e-4, abs=1e-5)
 
 
 def test_the_script_is_the_same_run_as_the_command(data, tmp_path):
