@@ -14,6 +14,7 @@ from PIL import Image
 
 import zoo
 from zoo import cli
+from zoo.cli import predicting
 from zoo.errors import UserError
 from zoo.inputs import PrepareText
 from zoo.inputs.text import train_tokenizer
@@ -180,3 +181,39 @@ def test_pictures_of_a_table(tmp_path, capsys, monkeypatch):
     pd.DataFrame({"id": [4], "image": [data]}).to_parquet("t.parquet")
     (row,) = shown(capsys, "t.parquet")
     assert row["id"] == 4 and "image" not in row and row["label"] == rows[0]["label"]
+
+
+def test_answers_are_written_as_they_come_and_rows_read_in_their_turn(saved, capsys, monkeypatch):
+    """So a table may be larger than memory: nothing of it is held but a batch."""
+    Path("big.csv").write_text("text,n\n" + "".join(f"a cold day,{i}\n" for i in range(500)))
+    samples = iter(predicting.samples_in("big.csv", "text", None))
+    read = []
+    watched = (read.append(sample.row["n"]) or sample for sample in samples)
+    texts = predicting.as_text(predicting.answer(saved, watched, "raise"), "jsonl")
+    assert json.loads(next(texts))["n"] == "0" and len(read) == predicting.CHUNK
+    assert len(list(texts)) == 499 and read == [str(n) for n in range(500)]
+
+
+def test_out_is_whole_or_untouched(saved, capsys, monkeypatch):
+    Path("t.csv").write_text("text\n" + "a cold day\n" * 200)
+    Path("out.jsonl").write_text("what was there\n")
+    answer, calls = type(saved).predict, []
+
+    def failing(*args, **kwargs):
+        calls.append(1)
+        if len(calls) > 1:
+            raise UserError("the second batch fails")
+        return answer(*args, **kwargs)
+
+    monkeypatch.setattr(type(saved), "predict", failing)
+    for name in ("out.jsonl", "new.jsonl"):
+        calls.clear()
+        assert cli.main(["predict", "model", "t.csv", "--out", name]) == 2
+    assert Path("out.jsonl").read_text() == "what was there\n"
+    assert sorted(p.name for p in Path().iterdir()) == ["model", "out.jsonl", "t.csv"]
+    monkeypatch.setattr(type(saved), "predict", answer)
+    Path("link.jsonl").symlink_to("out.jsonl")
+    assert cli.main(["predict", "model", "t.csv", "--out", "link.jsonl"]) == 0
+    assert (
+        Path("link.jsonl").is_symlink() and len(Path("out.jsonl").read_text().splitlines()) == 200
+    )

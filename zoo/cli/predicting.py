@@ -7,7 +7,9 @@ import io
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,17 +43,28 @@ def predict(args: argparse.Namespace, flags: Flags) -> int:
     folder = Path(args.model).expanduser()
     model = zoo.load(folder / "model" if (folder / "model").is_dir() else folder)
     kind = getattr(model.record.preprocess, "kind", "picture")
-    samples = list(find_samples(args.files, kind, args.input))
-    if not samples:
+    samples = chain.from_iterable([samples_in(w, kind, args.input) for w in words_of(args, kind)])
+    answers = answer(model, samples, args.on_bad)
+    first = next(answers, None)
+    if first is None:
         raise UserError(f"zoo predict takes {kind}s; {', '.join(args.files) or 'stdin'} holds none")
-    answers = list(answer(model, samples, args.on_bad))
+    bad: Counter[str] = Counter()
+    answers = counted(chain([first], answers), bad)
     if args.out:
         write_out(args.out, as_text(answers, style))
     elif style == "table":
         write_table(*as_rows(answers, cut=True))
     else:
-        say(as_text(answers, style))
-    return 1 if any("error" in row for row in answers) else 0
+        for text in as_text(answers, style):
+            say(text)
+    return 1 if bad else 0
+
+
+def counted(answers: Iterable[dict[str, Any]], bad: Counter[str]) -> Iterator[dict[str, Any]]:
+    """The answers as they are; `bad` counts the errors among them."""
+    for row in answers:
+        bad.update([row["error"]] if "error" in row else [])
+        yield row
 
 
 def choose_format(given: str | None, out: Path | None) -> str:
@@ -73,35 +86,51 @@ def choose_format(given: str | None, out: Path | None) -> str:
     return given or style or "table"
 
 
-def write_out(out: Path, text: str, mode: str = "w") -> None:
-    """Write the file of `--out`. UserError where that fails."""
+def write_out(out: Path, texts: Iterable[str], mode: str = "w") -> None:
+    """Write the file of `--out`, whole or not at all. UserError where that fails."""
+    end = out.resolve()  # what a link points to is replaced, not the link
+    whole = mode == "w" and (end.is_file() or not end.exists())  # not a pipe or a device
+    target = end.with_name(f".{end.name}.{os.getpid()}") if whole else out
     try:
-        with out.open(mode, encoding="utf-8", errors="surrogateescape", newline="") as file:
-            file.write(text)
+        with target.open(mode, encoding="utf-8", errors="surrogateescape", newline="") as file:
+            file.writelines(texts)
+        if whole:
+            target.replace(end)
     except OSError as error:
         raise UserError(f"--out {out} cannot be written: {error.strerror}") from None
+    finally:
+        if whole:
+            target.unlink(missing_ok=True)
 
 
-def find_samples(words: Sequence[str], kind: str, column: str | None) -> Iterator[Sample]:
-    """The words of the command -> samples of that kind, in their order.
+def words_of(args: argparse.Namespace, kind: str) -> list[str]:
+    """The command's words, or `-` where there is none and something is piped in."""
+    if not args.files and (kind != "text" or sys.stdin.isatty()):
+        raise UserError(
+            f"zoo predict takes {many(kind)}; got none: give FILE, or - for lines of text from "
+            "stdin"
+        )
+    return args.files or ["-"]
 
-    `-`, or no word where something is piped in, is the lines of stdin. UserError for a word that
-    holds none.
-    """
-    takes = f"zoo predict takes {kind}s".replace("seriess", "series")
-    if not words and (kind != "text" or sys.stdin.isatty()):
-        raise UserError(f"{takes}; got none: give FILE, or - for lines of text from stdin")
-    for word in words or ["-"]:
-        path = Path(word).expanduser()
-        if kind == "text" and (word == "-" or path.suffix.lower() == ".txt"):
-            yield from (Sample({"text": line}, line) for line in lines_of(word))
-        elif path.suffix.lower() in READERS and not path.is_dir():
-            yield from table_samples(path, kind, column)
-        elif kind in FILES:
-            yield from (Sample({"file": file}, file) for file in find_files(path, kind))
-        else:
-            more = ", lines of a .txt file, or - for those of stdin" if kind == "text" else ""
-            raise UserError(f"{takes} of a table ({', '.join(READERS)}){more}; got {word}")
+
+def samples_in(word: str, kind: str, column: str | None) -> Iterable[Sample]:
+    """A word of the command -> its samples of that kind, in their order; rows of a table are read
+    when it is their turn. UserError for a word that holds none."""
+    path = Path(word).expanduser()
+    if kind == "text" and (word == "-" or path.suffix.lower() == ".txt"):
+        return (Sample({"text": line}, line) for line in lines_of(word))
+    if path.suffix.lower() in READERS and not path.is_dir():
+        return table_samples(path, kind, column)
+    if kind in FILES:
+        return (Sample({"file": file}, file) for file in find_files(path, kind))
+    more = ", lines of a .txt file, or - for those of stdin" if kind == "text" else ""
+    wants = f"zoo predict takes {many(kind)} of a table ({', '.join(READERS)}){more}"
+    raise UserError(f"{wants}; got {word}")
+
+
+def many(kind: str) -> str:
+    """ "picture" -> "pictures"; "series" is both."""
+    return kind if kind.endswith("s") else f"{kind}s"
 
 
 def lines_of(word: str) -> list[str]:
@@ -134,7 +163,7 @@ def find_files(path: Path, kind: str) -> list[str]:
     return found
 
 
-def table_samples(path: Path, kind: str, column: str | None) -> Iterator[Sample]:
+def table_samples(path: Path, kind: str, column: str | None) -> Iterable[Sample]:
     """A table's rows with the sample in one column; for series, the whole table is one.
 
     The column is recognised as in training. All columns stand in front of the answer, the samples'
@@ -142,28 +171,32 @@ def table_samples(path: Path, kind: str, column: str | None) -> Iterator[Sample]
     """
     table: Any = next(iter(read_tables(path, "zoo predict").values()))
     if kind == "series":
-        yield Sample({"file": str(path)}, table)
-        return
+        return [Sample({"file": str(path)}, table)]
     name, _ = input_of(table, kind, column, path, "--input")
     folder = None if kind == "text" else path.parent
-    cells = Column(table, name, tuple(range(len(table))), folder)
+    return rows_of(table, Column(table, name, tuple(range(len(table))), folder))
+
+
+def rows_of(table: Any, cells: Column) -> Iterator[Sample]:
+    """The rows of a table, and the sample of each, one after the other."""
     for i, sample in enumerate(cells):
-        row = {n: v for n, v in table[i].items() if n != name or isinstance(v, str | None)}
+        row = {n: v for n, v in table[i].items() if n != cells.name or isinstance(v, str | None)}
         yield Sample({f"given_{n}" if n in ANSWERS else n: v for n, v in row.items()}, sample)
 
 
-def answer(model: Any, samples: list[Sample], on_bad: str) -> Iterator[dict[str, Any]]:
+def answer(model: Any, samples: Iterator[Sample], on_bad: str) -> Iterator[dict[str, Any]]:
     """One dict per sample: its row, and {"label", ...}, {"labels", ...}, {"numbers"} or
     {"error"}."""
-    for start in range(0, len(samples), CHUNK):
-        chunk = samples[start : start + CHUNK]
+    while chunk := list(islice(samples, CHUNK)):
         found = model.predict([sample.source for sample in chunk], on_bad=on_bad)
         for sample, one in zip(chunk, found, strict=True):
             one.pop("file", None)  # what a row has of it is what was typed
             yield {**sample.row, **one}
 
 
-def as_rows(answers: list[dict[str, Any]], cut: bool = False) -> tuple[list[str], list[list[Any]]]:
+def as_rows(
+    answers: Iterable[dict[str, Any]], cut: bool = False
+) -> tuple[list[str], list[list[Any]]]:
     """Columns and rows of a table without all the probabilities: several labels in one cell, a
     column for each number, or a row where there are many."""
     flat = []
@@ -195,14 +228,15 @@ def cell(value: Any, cut: bool) -> Any:
     return f"{text[: WIDEST - 1]}…" if cut and len(text) > WIDEST else text
 
 
-def as_text(answers: list[dict[str, Any]], style: str) -> str:
-    """JSON lines with all probabilities, CSV, or an aligned table."""
+def as_text(answers: Iterable[dict[str, Any]], style: str) -> Iterator[str]:
+    """JSON lines with all probabilities, each as it is known; or CSV or an aligned table, whole."""
     if style == "jsonl":
-        lines = (json.dumps(row, ensure_ascii=False, default=str) for row in answers)
-        return "".join(f"{line}\n" for line in lines)
+        yield from (f"{json.dumps(row, ensure_ascii=False, default=str)}\n" for row in answers)
+        return
     columns, rows = as_rows(answers, cut=style == "table")
-    if style != "csv":
-        return align([columns, *rows])
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([columns, *rows])
-    return text.getvalue()
+    if style == "csv":
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows([columns, *rows])
+        yield text.getvalue()
+    else:
+        yield align([columns, *rows])
