@@ -196,6 +196,7 @@ ROWS = {
     "adapter Patches, conv stem": lambda: adapted(A.Patches(dim=32, size=16, patch=4, stem="conv"), torch.randn(2, 3, 16, 16)),
     "adapter Patches, random stem": lambda: adapted(A.Patches(dim=32, size=16, patch=4, stem="random"), torch.randn(2, 3, 16, 16)),
     "adapter SwinPatches": lambda: adapted(A.SwinPatches(dim=16, depths=(2, 2), heads=(1, 2), window=(4, 4)), torch.randn(2, 3, 40, 36)),
+    "adapter SwinPatches, conv stem": lambda: adapted(A.SwinPatches(dim=16, depths=(2, 2), heads=(1, 2), window=(4, 4), stem="conv"), torch.randn(2, 3, 40, 36)),
     "adapter SwinPatches, version 2": lambda: adapted(A.SwinPatches(dim=16, depths=(2, 2), heads=(1, 2), window=(4, 4), version=2), torch.randn(2, 3, 40, 36)),
     "adapter SwinPatches, video": lambda: adapted(A.SwinPatches(dim=16, depths=(2, 2), heads=(1, 2), window=(2, 4, 4), patch=(2, 4, 4)), torch.randn(2, 3, 6, 32, 32)),
     "adapter Subwords": lambda: adapted(A.Subwords(dim=32, vocabulary=50, segments=2, norm="layer"), torch.arange(24).view(2, 12)),

@@ -118,14 +118,14 @@ class Patches(GridAdapter[PatchesConfig]):
         patch = pair(c.patch)
         self.cut(pair(c.size), patch, pair(c.stride) if c.stride else None)
         if c.stem == "conv":
-            self.stem = conv_stem(c, patch)
+            self.stem = conv_stem("Patches", c, patch, c.stride)
         elif c.stem == "random":
             nn.init.normal_(self.stem.weight, std=(c.channels * math.prod(patch)) ** -0.5)
             self.stem.requires_grad_(False)
         self.own(math.prod(self.grid), c.position_prefix)
 
 
-def conv_stem(c: PatchesConfig, patch: tuple[int, int]) -> nn.Sequential:
+def conv_stem(name: str, c: Any, patch: Sides, stride: Any = None) -> nn.Sequential:
     """(B, C, height, width) -> (B, D, h, w): 3x3 convolutions, each but the first halving the size.
 
     Normalised over a sample's channels and pixels, so that a sample's tokens never depend on its
@@ -133,15 +133,16 @@ def conv_stem(c: PatchesConfig, patch: tuple[int, int]) -> nn.Sequential:
     """
     steps = patch[0].bit_length() - 1
     wants = "a square patch of 2, 4, 8 ... pixels and no stride"
-    got = f"patch {by(patch)} and stride {c.stride}: use the linear stem"
-    fits = steps > 0 and patch == (2**steps, 2**steps) and c.stride is None
-    require(fits, f"Patches with the conv stem takes {wants}; got {got}", "patch")
+    got = f"patch {by(patch)} and stride {stride}: use the linear stem"
+    fits = steps > 0 and patch == (2**steps, 2**steps) and stride is None
+    require(fits, f"{name} with the conv stem takes {wants}; got {got}", "patch")
     widths = [c.channels, *(max(c.dim // 2**i, 8) for i in range(steps, -1, -1))]
     layers: list[nn.Module] = []
     for i in range(steps + 1):
         conv = nn.Conv2d(widths[i], widths[i + 1], 3, 2 if i else 1, padding=1, bias=False)
         layers += [conv, nn.GroupNorm(1, widths[i + 1]), nn.GELU()]
-    return nn.Sequential(*layers, nn.Conv2d(widths[-1], c.dim, 1, bias=c.bias))
+    last = nn.Conv2d(widths[-1], c.dim, 1, bias=getattr(c, "bias", True))
+    return nn.Sequential(*layers, last)
 
 
 @dataclass(frozen=True, kw_only=True)

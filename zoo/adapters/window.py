@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from zoo import nn
-from zoo.adapters.patch import CUTS
-from zoo.errors import ShapeError, require
+from zoo.adapters.patch import CUTS, conv_stem
+from zoo.errors import ShapeError, one_of, require
 from zoo.ops import grid_places
 from zoo.shapes import check
 from zoo.tokens import Grid, Tokens
@@ -34,6 +34,9 @@ class SwinPatchesConfig:
     """The native picture, pixels. Others are taken too."""
     channels: int = 3
     """Colours of a pixel."""
+    stem: str = "linear"
+    """linear: one projection of each patch.  conv: 3x3 convolutions that halve a picture, see
+    `Patches`."""
     ratio: float = 4.0
     """The MLP's width over the stage's."""
     version: int = 1
@@ -66,7 +69,11 @@ class SwinPatches(nn.Part[SwinPatchesConfig]):
         require(known, f"SwinPatches takes version 1 or 2; got {c.version}", "version")
         self.dim, self.has_class, self.stages = c.dim, False, self.stages_of(c)
         _, self.axes, conv = CUTS[len(c.patch)]
-        self.stem = conv(c.channels, c.dim, c.patch, c.patch)
+        one_of("SwinPatches", "stem", c.stem, ("linear", "conv"))
+        if c.stem == "conv":
+            self.stem = conv_stem("SwinPatches", c, c.patch)
+        else:
+            self.stem = conv(c.channels, c.dim, c.patch, c.patch)
         self.norm = nn.make_norm("layer", c.dim, c.eps)
 
     @staticmethod
