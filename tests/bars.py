@@ -57,9 +57,8 @@ def digits(seed: int) -> dict[str, Any]:
 
 
 SHARED = ROOT.parent / "shared" / "data"
-# Small photographs want more passes than digits, and fewer blocks than the recipe's twelve.
-CIFAR_VIT: dict[str, Any] = {"model.depth": 6, "run.epochs": 60}
-CIFAR_SWIN: dict[str, Any] = {"run.epochs": 60}
+# Few photographs want fewer blocks than the recipe's twelve.
+CIFAR_VIT: dict[str, Any] = {"model.depth": 6, "run.epochs": 30}
 # Telephone's rate, words of a second; no speaker is on two sides.
 FSDD: dict[str, Any] = {
     "data.rate": 8000,
@@ -67,10 +66,13 @@ FSDD: dict[str, Any] = {
     "data.centre": True,
     "data.group": "speaker",
 }
+# 160 sounds of 5 s: all of them are learned. Found by inner folds, of which none was tested on.
 ESC10: dict[str, Any] = {
+    "data.val": None,
     "data.mels": 64,
+    "data.mix": "mixup",
     "model.adapter.patch": 16,
-    "run.epochs": 60,
+    "run.epochs": 100,
     "run.global_batch": 16,
 }
 # What the Makefile adds for the demo: strokes have a left and a right, and small pictures few details.
@@ -300,7 +302,7 @@ BARS = {
         most={"seconds": 600 * 1.3},
     ),
     "cifar-swin": Bar(
-        cifar("image_classify/swin_tiny_scratch", **CIFAR_SWIN),
+        cifar("image_classify/swin_tiny_scratch"),
         (0, 1, 2),
         least={"accuracy": 0.55},
         most={"seconds": 600 * 1.3},

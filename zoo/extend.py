@@ -61,7 +61,7 @@ def plugins() -> tuple[Plugin, ...]:
             try:
                 value = point.load()
                 reason = fault(group, value)
-            except Exception as error:  # a plugin's own code may raise anything
+            except (Exception, SystemExit) as error:  # a plugin's own code may raise anything
                 value, reason = None, f"{type(error).__name__}: {error}"
             if not reason and point.name in taken:
                 reason = f"{taken[point.name]} has that name"

@@ -43,12 +43,13 @@ def cores() -> int:
 def look_all(items: Sequence[Any], look: Callable[[Any], Seen], what: str) -> list[Seen]:
     """Look at each sample once, on all cores (decoders work outside of Python's lock).
 
-    Logs how far it is every `EVERY` seconds, so that a short check says nothing.
+    A sample is read by the thread that looks at it, so that few are in memory at a time. Logs how
+    far it is every `EVERY` seconds, so that a short check says nothing.
     """
     seen: list[Seen] = []
     due = monotonic() + EVERY
     with ThreadPoolExecutor(cores()) as pool:
-        for found in pool.map(look, items):
+        for found in pool.map(lambda i: look(items[i]), range(len(items))):
             seen.append(found)
             if monotonic() >= due:
                 due = monotonic() + EVERY

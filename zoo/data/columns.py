@@ -15,6 +15,7 @@ NAMES = {  # what columns are usually called, the surest first
     "sound": ("audio", "sound", "file_name", "audio_path", "path", "file", "filename", "clip"),
     "label": ("label_name", "label", "labels", "target", "class", "category", "y", "classes"),
 }
+SURE = {"image", "audio", "file_name", "label_name"}  # whatever other usual names there are
 LOOKED_AT = 200  # cells that tell what a column holds
 
 
@@ -37,13 +38,13 @@ def recognise(table: Any, kind: str, config: Any, where: Any) -> Columns:
     names, notes = table.column_names, []
     label = config.label
     if label is None:
-        label = next((name for name in NAMES["label"] if name in _low(names)), None)
-        if label is None:
+        usual = [_low(names)[name] for name in NAMES["label"] if name in _low(names)]
+        if not usual:
             raise UserError(
                 f"data takes a column of labels; {where} has {listed(names)}, none of a usual "
                 "name: give --data.label COLUMN"
             )
-        label = _low(names)[label]
+        label = surest(usual, "labels", where, "--data.label")
         notes.append(f"labels are in the column {label!r}, by its name (--data.label)")
     check_column(names, label, where, "data.label")
     given, note = input_of(table, kind, config.input, where, "--data.input", label)
@@ -66,11 +67,19 @@ def input_of(
             raise UserError(
                 f"data takes a column of {kind}s; {where} has {has}: give {flag} COLUMN"
             )
-        name = usual[0] if usual else fitting[0]
+        name = surest(usual, f"{kind}s", where, flag) if usual else fitting[0]
         why = "by its name" if usual else f"the only one of {kind}s"
         return name, f"{kind}s are in the column {name!r}, {why} ({flag})"
     check_column(names, given, where, flag.removeprefix("--"))
     return given, ""
+
+
+def surest(usual: Sequence[str], what: str, where: Any, flag: str) -> str:
+    """The first of columns with usual names. UserError where another may be meant as well."""
+    if len(usual) > 1 and usual[0].lower().strip() not in SURE:
+        wants = f"data takes one column of {what}; {where} has {listed(usual)}"
+        raise UserError(f"{wants}: say which with {flag} COLUMN")
+    return usual[0]
 
 
 def check_column(names: Sequence[str], name: str, where: Any, key: str) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from zoo.data.check import duplicate_notes, look_all, look_at, report_unreadable
-from zoo.data.columns import Columns, check_column, is_number, recognise
+from zoo.data.columns import LOOKED_AT, Columns, check_column, is_number, recognise
 from zoo.data.folder import share_or_path
 from zoo.data.splits import Column, Rows, Splits, draw, draw_groups, fingerprint, scale_of
-from zoo.data.table import place_of, read_tables
+from zoo.data.table import doubtful, place_of, read_tables
 from zoo.errors import UserError, suggest
 from zoo.inputs import clean_label, label_index, order_labels
 from zoo.inputs.names import listed
@@ -25,7 +25,8 @@ def table_splits(config: Any, seed: int, kind: str) -> Splits:
 
     `config.val` and `config.test` are a table of their own, a share of train (test drawn before
     val), or None. A share is stratified by label; with `config.group`, no value of that column is
-    on two sides; with `config.time`, the latest rows are test, those before them val.
+    on two sides; with `config.time`, the latest rows are test, those before them val, and no moment
+    is on two sides. Tables of their own must keep to both.
     `config.task`: see `Splits.target`; None lets the labels decide. UserError for whatever cannot
     be trained on.
     """
@@ -43,7 +44,7 @@ def table_splits(config: Any, seed: int, kind: str) -> Splits:
             shares[split] = given
     columns = recognise(tables["train"], kind, config, roots["train"])
     cells = _cells(tables["train"], columns.label)
-    task, why = task_of(cells, config.task, roots["train"])
+    task, why = task_of(cells, config.task or lists(tables["train"], columns.label), roots["train"])
     labels = labels_in(cells, task, columns.label, roots["train"])
     notes = [*columns.notes, why]
     blank = sum(cell != cell.strip() for cell in cells)
@@ -55,9 +56,14 @@ def table_splits(config: Any, seed: int, kind: str) -> Splits:
             tables[split], roots[split], columns, labels, task, kind, config.on_bad
         )
         skipped += bad
+        notes += doubtful(tables[split], roots[split], split)
+    if config.group is not None and config.time is not None:
+        raise UserError("data takes a column of groups or of dates, not both: drop --data.group "
+                        "or --data.time")  # fmt: skip
     for split, share in shares.items():
         data[split], data["train"], note = divide(data["train"], share, seed, split, config)
         notes.append(note)
+    check_sides(data, config)
     return finish(labels, data, task, notes, skipped, kind)
 
 
@@ -66,7 +72,9 @@ def table_held_out(config: Any, labels: Sequence[str], kind: str) -> Splits:
     table = first_of(config.test, "test", "data.test")
     given = place_of(config.test, "test")
     columns = recognise(table, kind, config, given)
-    task, _ = task_of(_cells(table, columns.label), config.task, given)
+    task, _ = task_of(
+        _cells(table, columns.label), config.task or lists(table, columns.label), given
+    )
     rows, bad = rows_of(table, given, columns, tuple(labels), task, kind, config.on_bad)
     return finish(tuple(labels), {"test": rows}, task, list(columns.notes), bad, kind)
 
@@ -81,7 +89,7 @@ def task_of(cells: Sequence[str], given: str | None, where: Any) -> tuple[str, s
     """Labels as they are written, what the config says -> a task, and the note on it."""
     some = [cell for cell in cells if cell]
     if given is not None:
-        return given, f"task: {given}, as asked for (--data.task)"
+        return given, f"task: {given}, as asked for, or since each has a list (--data.task)"
     if any("|" in cell for cell in some):
         return "labels", "task: several labels each, since there are | among them (--data.task)"
     if some and all(is_number(cell) for cell in some):
@@ -173,29 +181,70 @@ def numbered(labels: tuple[str, ...], task: str, where: str) -> Callable[[str, i
 
 def divide(train: Rows, share: float, seed: int, split: str, config: Any) -> tuple[Rows, Rows, str]:
     """Rows of train -> (those of the split, those that stay, the note on how)."""
-    items: Any = train.items
     how = f"{split} is {share:g} of train, "
     if config.time is not None:
-        check_column(items.table.column_names, config.time, train.root, "data.time")
-        cells = items.table[config.time][:]
-        moments = moments_of([cells[i] for i in items.order], f"{config.time!r} of {train.root}")
-        late = np.argsort(moments, kind="stable").tolist()
-        drawn, how = late[len(late) - round(share * len(late)) :], how + "the latest by time"
+        drawn, how = latest(moments_in(train, config.time), share), how + "the latest by time"
     elif config.group is not None:
-        check_column(items.table.column_names, config.group, train.root, "data.group")
-        groups = _cells(items.table, config.group)
-        drawn = draw_groups([groups[i] for i in items.order], share, seed, split)
-        names = sorted({groups[items.order[i]] for i in drawn})
+        groups = groups_in(train, config.group)
+        drawn = draw_groups(groups, share, seed, split)
+        names = sorted({groups[i] for i in drawn})
         how += f"whole groups by {config.group}: {listed(names)}, drawn with seed {seed}"
+    elif isinstance(train.targets[0], tuple):
+        drawn, how = draw([0] * len(train), share, seed, split), how + f"drawn with seed {seed}"
     else:
-        strata = [0] * len(train) if isinstance(train.targets[0], tuple) else train.targets
-        drawn = draw(strata, share, seed, split)
+        drawn = draw(train.targets, share, seed, split)
         how += f"stratified, drawn with seed {seed}"
     if not drawn or len(drawn) == len(train):
         raise UserError(f"data.{split} takes a share of train; {share:g} of {len(train)} rows "
                         "leaves one side empty: add rows, or give a table")  # fmt: skip
     rest = sorted({*range(len(train))} - {*drawn})
     return train.pick(drawn), train.pick(rest), how
+
+
+def groups_in(rows: Rows, column: str) -> list[str]:
+    """The group of each row. UserError where the table has no such column."""
+    items: Any = rows.items
+    check_column(items.table.column_names, column, rows.root, "data.group")
+    cells = _cells(items.table, column)
+    return [cells[i] for i in items.order]
+
+
+def moments_in(rows: Rows, column: str) -> Any:
+    """The moment of each row, an array. UserError where the table has no such column."""
+    items: Any = rows.items
+    check_column(items.table.column_names, column, rows.root, "data.time")
+    cells = items.table[column][:]
+    return moments_of([cells[i] for i in items.order], f"{column!r} of {rows.root}")
+
+
+def latest(moments: Any, share: float) -> list[int]:
+    """About a share of the rows, the latest: all those of a moment, or none; and never all."""
+    found, starts = np.unique(np.sort(moments), return_index=True)
+    wanted = (1 - share) * len(moments)
+    first = min(range(1, len(found)), key=lambda i: abs(starts[i] - wanted), default=len(found))
+    return np.flatnonzero(moments >= found[first]).tolist() if first < len(found) else []
+
+
+def check_sides(data: dict[str, Rows], config: Any) -> None:
+    """UserError where a group is in two splits, or a split begins before the one before has
+    ended, since what a model was chosen or tested by would then be known to it."""
+    given = [(split, data[split]) for split in ("train", "val", "test") if split in data]
+    for i, (split, rows) in enumerate(given):
+        for before, earlier in given[:i]:
+            if config.group is not None:
+                shared = {*groups_in(rows, config.group)} & {*groups_in(earlier, config.group)}
+                if shared:
+                    wants = "data.group takes groups that are on one side"
+                    got = f"{split} and {before} share {listed(sorted(shared))}"
+                    raise UserError(f"{wants}; {got}: move them, or let --data.{split} be a share")
+            if config.time is not None:
+                end, start = (
+                    moments_in(earlier, config.time).max(),
+                    moments_in(rows, config.time).min(),
+                )
+                if start <= end:
+                    wants = f"data.time takes a {split} that begins after {before} has ended"
+                    raise UserError(f"{wants}; {start} is not after {end}: divide anew")
 
 
 def finish(
@@ -230,8 +279,24 @@ def finish(
 
 
 def _cells(table: Any, column: str) -> list[str]:
-    """A column as it is written: whole floats without their .0, missing ones empty."""
-    return [
-        "" if c is None else str(int(c)) if isinstance(c, float) and c.is_integer() else str(c)
-        for c in table[column][:]
-    ]
+    """A column as it is written: whole floats without their .0, missing ones empty, numbers that
+    stand for names (`datasets.ClassLabel`) as those, lists with | between."""
+    names = getattr(table.features.get(column), "names", None)
+    names = names or getattr(getattr(table.features.get(column), "feature", None), "names", None)
+
+    def written(cell: Any) -> str:
+        if isinstance(cell, (list, tuple)):
+            return "|".join(map(written, cell))
+        if cell is None or (isinstance(cell, float) and math.isnan(cell)):
+            return ""
+        if names is not None:
+            return names[cell] if cell >= 0 else ""  # -1 where a set hides its labels
+        return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
+
+    return [written(cell) for cell in table[column][:]]
+
+
+def lists(table: Any, column: str) -> str | None:
+    """The task "labels" where a column holds lists, else None."""
+    cells = (cell for cell in table[column][:LOOKED_AT] if cell is not None)
+    return "labels" if isinstance(next(cells, None), (list, tuple)) else None

@@ -19,6 +19,8 @@ SPLIT_NAMES = {
     "val": "val",
     "valid": "val",
     "validation": "val",
+    "dev": "val",
+    "eval": "val",
     "test": "test",
     "testing": "test",
 }

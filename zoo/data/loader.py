@@ -45,7 +45,8 @@ class Samples(Dataset[tuple[Tensor, Any, tuple[int, int]]]):
     def keep(self) -> None:
         """Load all samples now and keep them."""
         with ThreadPoolExecutor(cores()) as pool:
-            self.kept = list(pool.map(self.prepare.load, self.items))
+            each = pool.map(lambda i: self.prepare.load(self.items[i]), range(len(self)))
+            self.kept = list(each)
 
     def __len__(self) -> int:
         return len(self.items)

@@ -83,10 +83,48 @@ def _read(datasets: Any, file: Path) -> "Dataset":
         separator = "\t" if file.suffix.lower() == ".tsv" else ","
         with file.open(newline="", encoding="utf-8-sig") as text:
             header = next(csv.reader(text, delimiter=separator), [])
+        twice = sorted({name for name in header if header.count(name) > 1})
+        if twice:
+            raise UserError(
+                f"a table has each column once; {file} has {listed(twice)} more than once: rename "
+                "the others"
+            )
         as_text = datasets.Features({name: datasets.Value("string") for name in header})
         options = {"sep": separator, "features": as_text, "keep_default_na": False}
         options["encoding"] = "utf-8-sig"
     return datasets.load_dataset(reader, data_files=str(file), split="train", **options)
+
+
+def doubtful(table: Any, path: Path, split: str) -> list[str]:
+    """A note where cells of a CSV or TSV file seem to have swallowed rows: a quotation mark that
+    nothing closes opens a cell, which then goes on up to the next one."""
+    file = _split_files(path).get(split, path) if path.is_dir() else path
+    separator, broken = {".csv": ",", ".tsv": "\t"}.get(file.suffix.lower()), wrapped(table)
+    if separator is None or not broken:
+        return []
+    found = []
+    for i, row in enumerate(table.select_columns(broken)):
+        inner = [line for cell in row.values() for line in (cell or "").split("\n")[1:-1]]
+        if any(line.count(separator) == len(table.column_names) - 1 for line in inner):
+            found.append(f"row {i + 1}")
+    if not found:
+        return []
+    return [
+        f"{len(found)} rows of {file.name} hold lines that look like rows themselves "
+        f"({listed(found)}): if a quotation mark opens a cell there by mistake, double it"
+    ]
+
+
+def wrapped(table: Any) -> list[str]:
+    """The columns of text in which some cell has a line break."""
+    import pyarrow.compute as pc
+
+    return [
+        name
+        for name in table.column_names
+        if table.features[name].dtype == "string"
+        and pc.any(pc.match_substring(table.data.column(name), "\n")).as_py()  # type: ignore[attr-defined]
+    ]
 
 
 def _saved(folder: Path) -> bool:
@@ -100,7 +138,13 @@ def _split_files(folder: Path) -> dict[str, Path]:
     alone = [f for f in files if f.stem.lower() == METADATA and _names_files(f)]
     if alone:
         return {SPLIT_NAMES.get(folder.name.lower(), "train"): alone[0]}
-    named = {SPLIT_NAMES[f.stem.lower()]: f for f in files if f.stem.lower() in SPLIT_NAMES}
+    named: dict[str, Path] = {}
+    for file in files:
+        split = SPLIT_NAMES.get(file.stem.lower())
+        if split in named:
+            both = f"{named[split].name} and {file.name}"
+            raise UserError(f"data takes one {split} table; {folder} has two, {both}: keep one")
+        named |= {} if split is None else {split: file}
     for inner in sorted(folder.iterdir()):
         split = SPLIT_NAMES.get(inner.name.lower())
         for file in (inner / f"{METADATA}{ending}" for ending in READERS):
