@@ -519,7 +519,7 @@ PATCHES = ["--model.adapter.dim=16", "--model.adapter.size=16", "--model.adapter
         (["--model.head.target", "labels"], r"target of its data, label; got Classify with target lab"),
         ([*BACKBONE, "--model.adapter", "5"], r"model.adapter takes options of its own"),
         ([*BACKBONE, "--model.foo", "5"], r"has no section 'foo'; it takes adapter, backbone"),
-        ([*BACKBONE, *PATCHES, "--model.head.kind", "Several"], r"takes the head Classify; got Several"),
+        ([*BACKBONE, *PATCHES, "--model.head.kind", "Several"], r"with dim, classes and target, as Classify has; got Several"),
         ([*BACKBONE, "--model.adapter.kind", "Subwords"], r"Subwords .*\(--model.adapter.kind\)"),
         (
             [*BACKBONE, "--model.adapter.kind", "Subwords", "--model.adapter.dim=16",

@@ -120,11 +120,9 @@ def test_a_bad_cell_is_told_in_its_row(saved, capsys, ending):
         (["notes.md"], "zoo predict takes texts of a table (.csv, "),
         (["absent.txt"], "absent.txt cannot be read: No such file or directory"),
         (["absent.csv"], "absent.csv does not exist"),
-        (["bytes.txt"], "bytes.txt cannot be read: it is no UTF-8"),
     ],
 )
 def test_what_is_no_text_is_refused(saved, capsys, words, says):
-    Path("bytes.txt").write_bytes(b"\xff\xfe\xfa")
     said = shown(capsys, *words, code=2)
     assert says in said and len(said.splitlines()) == 1
 
@@ -217,3 +215,26 @@ def test_out_is_whole_or_untouched(saved, capsys, monkeypatch):
     assert (
         Path("link.jsonl").is_symlink() and len(Path("out.jsonl").read_text().splitlines()) == 200
     )
+
+
+def test_lines_and_files_that_cannot_be_read_stop_no_others(saved, capsys, monkeypatch):
+    Path("a.txt").write_bytes(b"\xef\xbb\xbfa cold day\r\nb\xff\na warm night\n")
+    rows = shown(capsys, "a.txt", "absent.txt", "absent.csv", "*.tx?", code=1)
+    assert [row.get("error", "") for row in rows] == [
+        "",
+        "a text must be UTF-8; byte 1 of the line is not",
+        "",
+        "zoo predict takes texts; absent.txt cannot be read: No such file or directory",
+        rows[4]["error"],
+        "",
+        rows[1]["error"],
+        "",
+    ]
+    assert rows[0]["text"] == "a cold day" and rows[1]["text"] == "b\\xff"
+    assert "absent.csv does not exist" in rows[4]["error"] and rows[4]["file"] == "absent.csv"
+    assert "byte 1 of the line" in shown(capsys, "a.txt", "--on-bad", "raise", code=2)
+    monkeypatch.setattr("sys.stdin", io.StringIO("\ufeffa cold day\n"))
+    assert shown(capsys, "-")[0] == rows[0]
+    Path("texts").mkdir()
+    Path("a.txt").rename("texts/a.txt")
+    assert shown(capsys, "texts", code=1) == rows[:3]

@@ -109,7 +109,8 @@ def test_a_folder_of_split_files_and_a_saved_dataset(tmp_path):
     ("name", "content", "sentence"),
     [
         ("t.csv", "text,label\n", "takes a table with rows"),
-        ("t.csv", "", "cannot be read"),
+        ("t.csv", "", "is empty (0 bytes)"),
+        ("t.jsonl", "\n", "takes a table with rows"),
         ("t.parquet", "no parquet", "cannot be read"),
         ("t.jsonl", "{broken", "cannot be read"),
         ("t.csv", 'text,label\n"a,b\n', "cannot be read"),

@@ -1,6 +1,7 @@
 """`zoo predict`: files, tables or lines in, named answers out."""
 
 import argparse
+import codecs
 import csv
 import glob
 import io
@@ -20,8 +21,8 @@ from zoo.data.columns import input_of
 from zoo.data.layout import ENDINGS as FILES
 from zoo.data.layout import is_hidden, is_kind
 from zoo.data.splits import Column
-from zoo.data.table import READERS, read_tables
-from zoo.errors import UserError
+from zoo.data.table import READERS, is_table, read_tables
+from zoo.errors import SampleError, UserError
 
 CHUNK = 64  # samples that are asked for at once
 ENDINGS = {".jsonl": "jsonl", ".json": "jsonl", ".csv": "csv", ".txt": "table", "": "table"}
@@ -43,7 +44,9 @@ def predict(args: argparse.Namespace, flags: Flags) -> int:
     folder = Path(args.model).expanduser()
     model = zoo.load(folder / "model" if (folder / "model").is_dir() else folder)
     kind = getattr(model.record.preprocess, "kind", "picture")
-    samples = chain.from_iterable([samples_in(w, kind, args.input) for w in words_of(args, kind)])
+    alone = args.on_bad == "raise" or len(args.files) < 2
+    words = words_of(args, kind)
+    samples = chain.from_iterable([samples_in(w, kind, args.input, alone) for w in words])
     answers = answer(model, samples, args.on_bad)
     first = next(answers, None)
     if first is None:
@@ -89,7 +92,7 @@ def choose_format(given: str | None, out: Path | None) -> str:
 def write_out(out: Path, texts: Iterable[str], mode: str = "w") -> None:
     """Write the file of `--out`, whole or not at all. UserError where that fails."""
     end = out.resolve()  # what a link points to is replaced, not the link
-    whole = mode == "w" and (end.is_file() or not end.exists())  # not a pipe or a device
+    whole = mode == "w" and (out.is_file() or not out.exists())  # not a pipe or a device
     target = end.with_name(f".{end.name}.{os.getpid()}") if whole else out
     try:
         with target.open(mode, encoding="utf-8", errors="surrogateescape", newline="") as file:
@@ -113,16 +116,36 @@ def words_of(args: argparse.Namespace, kind: str) -> list[str]:
     return args.files or ["-"]
 
 
-def samples_in(word: str, kind: str, column: str | None) -> Iterable[Sample]:
+def samples_in(word: str, kind: str, column: str | None, alone: bool = True) -> Iterable[Sample]:
     """A word of the command -> its samples of that kind, in their order; rows of a table are read
-    when it is their turn. UserError for a word that holds none."""
+    when it is their turn. UserError for a word that holds none, if it is `alone`; else that is what
+    its row says."""
     path = Path(word).expanduser()
+    try:
+        if glob.has_magic(word) and not path.exists() and kind not in FILES:
+            found = find_files(path, kind)
+            return chain.from_iterable([samples_in(w, kind, column, alone) for w in found])
+        return samples_at(path, word, kind, column)
+    except UserError as error:
+        if alone:
+            raise
+        return [Sample({"file": word}, error)]
+
+
+def samples_at(path: Path, word: str, kind: str, column: str | None) -> Iterable[Sample]:
+    """A file, a folder or `-` -> its samples."""
     if kind == "text" and (word == "-" or path.suffix.lower() == ".txt"):
-        return (Sample({"text": line}, line) for line in lines_of(word))
-    if path.suffix.lower() in READERS and not path.is_dir():
+        return lines_of(word)
+    if (path.suffix.lower() in READERS and not path.is_dir()) or (
+        path.is_dir() and is_table(path) and kind != "series"
+    ):
         return table_samples(path, kind, column)
     if kind in FILES:
         return (Sample({"file": file}, file) for file in find_files(path, kind))
+    if kind == "text" and path.is_dir():
+        files = sorted(f for f in path.rglob("*.txt") if not is_hidden(f, path))
+        if files:
+            return chain.from_iterable(map(lines_of, map(str, files)))
     more = ", lines of a .txt file, or - for those of stdin" if kind == "text" else ""
     wants = f"zoo predict takes {many(kind)} of a table ({', '.join(READERS)}){more}"
     raise UserError(f"{wants}; got {word}")
@@ -133,17 +156,32 @@ def many(kind: str) -> str:
     return kind if kind.endswith("s") else f"{kind}s"
 
 
-def lines_of(word: str) -> list[str]:
+def lines_of(word: str) -> Iterator[Sample]:
     """The lines of a file or of stdin (`-`), empty ones too; no other separators of Unicode end
-    one."""
+    one. One that is no UTF-8 is told in its row. UserError where the file cannot be read."""
     try:
         file = Path(word).expanduser()
-        text = sys.stdin.read() if word == "-" else file.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is no UTF-8"
-        raise UserError(f"zoo predict takes texts; {word} cannot be read: {reason}") from error
-    lines = text.split("\n")
-    return lines[:-1] if lines[-1] == "" else lines
+        data = read_stdin() if word == "-" else file.read_bytes()
+    except OSError as error:
+        wants = "zoo predict takes texts"
+        raise UserError(f"{wants}; {word} cannot be read: {error.strerror}") from error
+    lines = data.removeprefix(codecs.BOM_UTF8).replace(b"\r\n", b"\n").split(b"\n")
+    return map(line_of, lines[:-1] if lines[-1] == b"" else lines)
+
+
+def read_stdin() -> bytes:
+    """All of stdin; a stand-in of text for it too."""
+    return sys.stdin.buffer.read() if hasattr(sys.stdin, "buffer") else sys.stdin.read().encode()
+
+
+def line_of(line: bytes) -> Sample:
+    """A line's bytes -> the sample, or why it is none."""
+    try:
+        text = line.decode()
+    except UnicodeDecodeError as error:
+        reason = SampleError(f"a text must be UTF-8; byte {error.start} of the line is not", "")
+        return Sample({"text": line.decode(errors="backslashreplace")}, reason)
+    return Sample({"text": text}, text)
 
 
 def find_files(path: Path, kind: str) -> list[str]:
@@ -186,10 +224,16 @@ def rows_of(table: Any, cells: Column) -> Iterator[Sample]:
 
 def answer(model: Any, samples: Iterator[Sample], on_bad: str) -> Iterator[dict[str, Any]]:
     """One dict per sample: its row, and {"label", ...}, {"labels", ...}, {"numbers"} or
-    {"error"}."""
+    {"error"}. A sample that is an error itself is raised, or told in its row."""
     while chunk := list(islice(samples, CHUNK)):
-        found = model.predict([sample.source for sample in chunk], on_bad=on_bad)
-        for sample, one in zip(chunk, found, strict=True):
+        wrong = [s.source for s in chunk if isinstance(s.source, UserError)]
+        if wrong and on_bad == "raise":
+            raise wrong[0]
+        asked = [s.source for s in chunk if not isinstance(s.source, UserError)]
+        found = iter(model.predict(asked, on_bad=on_bad) if asked else ())
+        for sample in chunk:
+            bad = isinstance(sample.source, UserError)
+            one = {"error": str(sample.source)} if bad else dict(next(found))
             one.pop("file", None)  # what a row has of it is what was typed
             yield {**sample.row, **one}
 
@@ -202,8 +246,11 @@ def as_rows(
     flat = []
     for given in answers:
         row = {key: v for key, v in given.items() if key not in ("probabilities", "numbers")}
-        row |= {"labels": "|".join(row["labels"])} if "labels" in row else {}
+        if "labels" in row:
+            each = (f"{given['probabilities'][name]:.4f}" for name in row["labels"])
+            row |= {"labels": "|".join(row["labels"]), "probabilities": "|".join(each)}
         numbers = given.get("numbers", {})
+        row = {f"given_{key}" if key in numbers else key: v for key, v in row.items()}
         if len(numbers) > SIDE_BY_SIDE:
             flat += [{**row, "number": name, "value": value} for name, value in numbers.items()]
         else:

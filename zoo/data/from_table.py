@@ -255,7 +255,10 @@ def finish(
     skipped: list[str],
     kind: str,
 ) -> Splits:
-    """With the notes on what each split holds."""
+    """With the notes on what each split holds. UserError where train has one number alone."""
+    if task == "numbers" and "train" in rows and not rows["train"].spreads()[0].deviation:
+        only = rows["train"].targets[0][0]
+        raise UserError(f"data.train takes numbers that differ; those of {labels[0]} are {only:g}")
     data = {split: rows[split] for split in ("train", "val", "test") if split in rows}
     for split, part in data.items():
         notes.append(f"{split}: {len(part)} {kind}s in {part.root}")

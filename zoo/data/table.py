@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,8 +20,9 @@ READERS = {
     ".parquet": "parquet",
 }  # fmt: skip
 METADATA = "metadata"
+log = logging.getLogger("zoo")
 HUB = "hf:"
-TAKES = f"a table ({', '.join(READERS)}), a saved dataset's folder or {HUB}NAME of the Hub"
+TAKES = f"a table ({', '.join(READERS)}), a saved dataset's folder or {HUB}NAME[:CONFIG] of the Hub"
 
 
 def is_table(path: str | os.PathLike[str]) -> bool:
@@ -45,11 +47,14 @@ def read_tables(path: str | os.PathLike[str], key: str) -> "dict[str, Dataset]":
     with _quiet(datasets):
         try:
             if str(path).startswith(HUB):
-                found = datasets.load_dataset(str(path).removeprefix(HUB))
+                name, _, part = str(path).removeprefix(HUB).partition(":")
+                found = datasets.load_dataset(name, part or None)
             elif file.is_dir() and _saved(file):
                 found = datasets.load_from_disk(str(file))
             elif file.is_dir() and _split_files(file):
                 found = {s: _read(datasets, f) for s, f in _split_files(file).items()}
+            elif file.is_file() and not file.stat().st_size:
+                raise UserError(f"{key} takes a table with rows; {path} is empty (0 bytes)")
             elif file.is_file() and file.suffix.lower() in READERS:
                 found = _read(datasets, file)
             else:
@@ -58,7 +63,7 @@ def read_tables(path: str | os.PathLike[str], key: str) -> "dict[str, Dataset]":
         except UserError:
             raise
         except Exception as error:  # its readers raise pandas', pyarrow's and bare ones
-            if "corresponds to no data" in str(error):
+            if "corresponds to no data" in str(error) or isinstance(error, StopIteration):
                 raise UserError(f"{key} takes a table with rows; {path} has none") from error
             cause = error.__cause__ or error
             reason = str(cause).strip().splitlines()
@@ -172,8 +177,10 @@ def place_of(path: Any, split: str) -> Path:
 
 def _by_split(found: Any, path: Any, key: str) -> "dict[str, Dataset]":
     tables = {SPLIT_NAMES.get(str(name).lower(), ""): table for name, table in found.items()}
-    if "" in tables:
-        unknown = listed(n for n in found if str(n).lower() not in SPLIT_NAMES)
+    unknown = listed(n for n in found if str(n).lower() not in SPLIT_NAMES)
+    if "" in tables and "train" in tables:
+        log.warning("%s: left out the splits %s", path, unknown)
+    elif "" in tables:
         raise UserError(f"{key} takes the splits train, val, test; {path} has {unknown}")
     return {split: tables[split] for split in ("train", "val", "test") if split in tables}
 

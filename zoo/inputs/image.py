@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from PIL import ExifTags, Image
+from PIL import ExifTags, Image, ImageChops
 from torch import Tensor
 
 from zoo.errors import SampleError, UserError
@@ -33,6 +33,7 @@ _UNREADABLE = (  # what Pillow's decoders raise on broken files
     MemoryError, struct.error, zlib.error, Image.DecompressionBombError,
 )  # fmt: skip
 _WIDENED = ("PNG", "PPM")  # their 16 bits may be opened in mode "I", with 65535 for white
+PHOTOMETRIC = 262  # TIFF's tag of what a value means; 0 where the least is white
 _UPRIGHT = {  # EXIF's orientation -> what undoes it
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -166,9 +167,11 @@ def _plain(image: Image.Image, channels: int, background: tuple[int, int, int]) 
     image.load()  # before the tag is asked for: Pillow turns TIFFs by itself here and drops the tag
     turn = _UPRIGHT.get(image.getexif().get(ExifTags.Base.Orientation, 1))
     has_scale = image.mode not in ("I", "F") or image.format in _WIDENED
+    negative = image.mode.startswith("I;16") and _white_is_zero(image)
     image = image.copy() if turn is None else image.transpose(turn)
     if image.mode in ("I", "F") or image.mode.startswith("I;16"):
         image = _eight_bits(image, has_scale)
+        image = ImageChops.invert(image) if negative else image
     if image.mode == "La":
         image = image.convert("LA")
     if image.has_transparency_data:
@@ -181,6 +184,11 @@ def _plain(image: Image.Image, channels: int, background: tuple[int, int, int]) 
         image = image.convert("L")
     image.info.clear()  # its tags are done; a second decode must not do them again
     return image
+
+
+def _white_is_zero(image: Image.Image) -> bool:
+    """Whether a TIFF's least value is white, which Pillow undoes for 8 bits and not for 16."""
+    return getattr(image, "tag_v2", {}).get(PHOTOMETRIC) == 0
 
 
 def _eight_bits(image: Image.Image, has_scale: bool) -> Image.Image:

@@ -197,8 +197,8 @@ def floats(cells: Any) -> np.ndarray:
 def moments_of(cells: Sequence[Any], where: str) -> np.ndarray:
     """A column of dates -> (T,) datetime64 in UTC; of numbers -> (T,) float64.
 
-    Dates are ISO 8601, else as the first is written, month first unless that fails. UserError that
-    names the rows of others.
+    Dates are ISO 8601, else as the first is written. UserError that names the rows of others, and
+    where month and day may be either.
     """
     import pandas
 
@@ -206,13 +206,21 @@ def moments_of(cells: Sequence[Any], where: str) -> np.ndarray:
     numbers = floats(series)
     if np.isfinite(numbers).all() and not hasattr(series.iloc[0], "year"):
         return numbers
-    best: Any = None
+    hows: tuple[dict[str, Any], ...] = ({"format": "ISO8601"}, {}, {"dayfirst": True})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # that each is parsed by itself
-        for how in ({"format": "ISO8601"}, {}, {"dayfirst": True}):
-            read = pandas.to_datetime(series, utc=True, errors="coerce", **how)  # type: ignore[call-overload]  # one of three
-            if best is None or read.isna().sum() < best.isna().sum():
-                best = read
+        iso, *others = (
+            pandas.to_datetime(series, utc=True, errors="coerce", **how)  # type: ignore[call-overload]  # one of three
+            for how in hows
+        )
+    best: Any = min((iso, *others), key=lambda read: int(read.isna().sum()))
+    both = not any(int(read.isna().sum()) for read in others)
+    if int(iso.isna().sum()) and both and not others[0].equals(others[1]):
+        i = int(np.flatnonzero(others[0] != others[1])[0])
+        raise UserError(
+            f"data.time takes dates that say which is the month; {where} has row {i + 1}: "
+            f"{series.iloc[i]!r}, and others that may be read in two ways: write year-month-day"
+        )
     bad = np.flatnonzero(best.isna())
     if len(bad):
         told = listed(f"row {i + 1}: {series.iloc[i]!r}" for i in bad)

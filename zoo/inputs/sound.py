@@ -31,6 +31,11 @@ CHUNKED: dict[bytes, tuple[bytes, Literal["little", "big"]]] = {  # WAV, AIFF: w
     b"RIFF": (b"data", "little"),
     b"FORM": (b"SSND", "big"),
 }
+SIZED: tuple[tuple[bytes, int, int, Literal["little", "big"], bool], ...] = (
+    # how it begins, where it says its size, in how many bytes, whether that is behind a header
+    (b".snd", 8, 4, "big", True),
+    (b"riff\x2e\x91\xcf\x11", 16, 8, "little", False),
+)
 log = logging.getLogger("zoo")
 
 
@@ -95,8 +100,8 @@ def read_sound(source: str | Path | bytes) -> tuple[Tensor, int]:
 def check_whole(data: bytes, found: int, declared: int) -> None:
     """ValueError if a file holds less than it says: a decoder only gives what is there.
 
-    WAV and AIFF say how many bytes follow, FLAC and others how many samples, Ogg marks its last
-    page. MP3 says nothing.
+    WAV, AIFF, AU and W64 say how many bytes there are, FLAC and others how many samples, Ogg marks
+    its last page. MP3 says nothing.
     """
     if found < declared:
         raise ValueError(f"it ends early, after {found} of {declared} samples")
@@ -108,9 +113,19 @@ def check_whole(data: bytes, found: int, declared: int) -> None:
         size, has = int.from_bytes(data[at + 4 : at + 8], order), len(data) - at - 8
         if has < size < 0xFFFFFF00:  # what is written while the length is not yet known
             raise ValueError(f"it ends early, after {has} of {size} bytes of samples")
+    for mark, at, bytes_, order, before in SIZED:  # .snd: after its header; W64: of the whole file
+        if data.startswith(mark):
+            size = int.from_bytes(data[at : at + bytes_], order)
+            start = int.from_bytes(data[4:8], "big") if before else 0
+            if len(data) - start < size < 2 ** (8 * bytes_) - 1:
+                raise ValueError(f"it ends early, after {len(data) - start} of {size} bytes")
     last = data.rfind(b"OggS") if data[:4] == b"OggS" else -1
-    if last >= 0 and not data[last + 5 : last + 6] > b"\x03":  # the flag 4 ends a stream
-        raise ValueError("it ends early, before the page that is marked as its last")
+    if last < 0:
+        return
+    parts = data[last + 27 : last + 27 + data[last + 26]] if last + 26 < len(data) else b""
+    whole = last + 27 + len(parts) + sum(parts) <= len(data) and data[last + 5 : last + 6] > b"\x03"
+    if not whole:  # the flag 4 ends a stream
+        raise ValueError("it ends early, before the page that is marked as its last has ended")
 
 
 @functools.lru_cache(maxsize=8)

@@ -1,6 +1,7 @@
 """Texts as subword ids. The tokenizer travels with the model, as the JSON of `tokenizers`."""
 
 import functools
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 SPECIAL = {"pad": "[PAD]", "unknown": "[UNK]", "class": "[CLS]", "mask": "[MASK]"}
+log = logging.getLogger("zoo")
 MASKED = {"none": 0.0, "light": 0.1, "strong": 0.25}  # share of subwords hidden while training
 
 
@@ -24,7 +26,7 @@ class PrepareText(Prepare, kind="text"):
     """`prepare(text)` gives its ids, (T,) int64, the class token first.
 
     Blanks around a text do not count. An empty or a missing text is the class token alone, so each
-    text has an answer. One longer than `length` is cut at its end.
+    text has an answer. One longer than `length` is cut at its end, which is said once.
     """
 
     from_files: ClassVar[bool] = False
@@ -46,6 +48,8 @@ class PrepareText(Prepare, kind="text"):
             raise UserError(f"a text model takes text; got {source!r} ({kind}): give it as text")
         text = repair(source or "").strip()
         ids = _tokenizer(self.tokenizer).encode(text, add_special_tokens=False).ids
+        if len(ids) >= self.length:
+            say_cut(self.length)
         return torch.tensor([self.token("class"), *ids][: self.length])
 
     def token(self, name: str) -> int:
@@ -90,6 +94,13 @@ def repair(text: str) -> str:
     Some programs write emoji so, and no tokenizer takes them.
     """
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+@functools.lru_cache(maxsize=8)
+def say_cut(most: int) -> None:
+    """Say, once per process and limit, that what is longer is cut."""
+    said = "a text is cut to its first %d subwords (data.length), and so is each longer one"
+    log.warning(said, most)
 
 
 @functools.lru_cache(maxsize=8)

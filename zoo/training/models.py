@@ -8,7 +8,6 @@ from typing import Any
 
 from zoo.errors import OptionError, one_of, suggest
 from zoo.extend import kinds
-from zoo.heads import Classify
 from zoo.inputs import Prepare, PrepareSeries, PrepareSound, PrepareText, Preprocess
 from zoo.inputs.text import train_tokenizer
 from zoo.model import Model, Record
@@ -172,8 +171,8 @@ def assemble(
         made = kind_of(section, default)
         takes = {field.name for field in fields(made.Config)}
         given = {key: value for key, value in options.items() if key in takes} | given
-        if section == "head" and made is not Classify:
-            wants = "a training takes the head Classify"
+        if section == "head" and not {"dim", "classes", "target"} <= takes:
+            wants = "a training takes a head with dim, classes and target, as Classify has"
             raise OptionError(f"{wants}; got {made.__name__}", "head.kind")
         try:
             return made(**given)
