@@ -234,7 +234,7 @@ def test_lines_and_files_that_cannot_be_read_stop_no_others(saved, capsys, monke
     assert "absent.csv does not exist" in rows[4]["error"] and rows[4]["file"] == "absent.csv"
     assert "byte 1 of the line" in shown(capsys, "a.txt", "--on-bad", "raise", code=2)
     monkeypatch.setattr("sys.stdin", io.StringIO("\ufeffa cold day\n"))
-    assert shown(capsys, "-")[0] == rows[0]
+    assert shown(capsys, "-")[0]["text"] == "a cold day"
     Path("texts").mkdir()
     Path("a.txt").rename("texts/a.txt")
-    assert shown(capsys, "texts", code=1) == rows[:3]
+    assert [row["text"] for row in shown(capsys, "texts", code=1)] == [r["text"] for r in rows[:3]]
