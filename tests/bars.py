@@ -59,14 +59,16 @@ def digits(seed: int) -> dict[str, Any]:
 SHARED = ROOT.parent / "shared" / "data"
 # Few photographs want fewer blocks than the recipe's twelve.
 CIFAR_VIT: dict[str, Any] = {"model.depth": 6, "run.epochs": 30}
-# Telephone's rate, words of a second; no speaker is on two sides.
+# Telephone's rate, words of a second. Settings and epochs were found by leaving out each of train's
+# four speakers in turn (mean accuracy on them 0.80 from three speakers); here all four are learned.
 FSDD: dict[str, Any] = {
+    "data.val": None,
     "data.rate": 8000,
     "data.seconds": 1.0,
     "data.centre": True,
-    "data.group": "speaker",
 }
-# 160 sounds of 5 s: all of them are learned. Found by inner folds, of which none was tested on.
+# 160 sounds of 5 s, all learned. Settings were found by inner folds: three to learn from, a fourth
+# to look at, the fifth untouched; each fold is looked at once so, and one setting serves all five.
 ESC10: dict[str, Any] = {
     "data.val": None,
     "data.mels": 64,
@@ -103,8 +105,7 @@ def sms_spam(seed: int) -> dict[str, Any]:
 
 
 def fsdd(seed: int) -> dict[str, Any]:
-    """Sounds from scratch: accuracy on digits of two speakers never heard; one of the other four is
-    what is chosen by."""
+    """Sounds from scratch: accuracy on digits of two speakers never heard."""
     flags = {
         "data.train": str(SHARED / "fsdd" / "train"),
         "data.test": str(SHARED / "fsdd" / "test"),

@@ -228,6 +228,7 @@ def test_a_step_follows_the_gradient_of_the_mean(options, monkeypatch):
             assert torch.allclose(ours.grad, theirs.grad, atol=1e-6)
         sizes.append(len(target))
         window.clear()
+        return torch.tensor(1.0)
 
     monkeypatch.setattr(training.Task, "training_step", remember)
     monkeypatch.setattr(nn.utils, "clip_grad_norm_", compare)
@@ -243,10 +244,18 @@ def test_clipping_bounds_the_gradient_of_the_mean(options, monkeypatch):
     def spy(parameters, most):
         parameters = list(parameters)
         norms.append((clip(parameters, most).item(), clip(parameters, math.inf).item()))
+        return torch.tensor(norms[-1][0])
 
     monkeypatch.setattr(nn.utils, "clip_grad_norm_", spy)
     training.train(RECIPE, {**options, "optim.clip": 0.01})
     assert all(before > 0.01 >= after - 1e-6 for before, after in norms) and len(norms) == 6
+
+
+def test_gradients_that_are_not_finite_stop_before_the_weights_move(options, monkeypatch):
+    """The loss may be finite, and some gradient not."""
+    monkeypatch.setattr(nn.utils, "clip_grad_norm_", lambda *args: torch.tensor(math.nan))
+    with pytest.raises(UserError, match="takes finite gradients; got nan at step 1 with lr"):
+        training.train(RECIPE, options)
 
 
 # --- metrics

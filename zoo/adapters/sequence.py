@@ -100,8 +100,8 @@ class Frames(SequenceAdapter[FramesConfig]):
         if c.stem == "linear":
             self.stem = nn.Linear(c.channels, c.dim)
         else:
-            self.conv1 = nn.Conv1d(c.channels, c.dim, 3, padding=1)
-            self.conv2 = nn.Conv1d(c.dim, c.dim, 3, stride=c.stride, padding=1)
+            self.conv1 = nn.Conv1d(c.channels, c.dim, 3)
+            self.conv2 = nn.Conv1d(c.dim, c.dim, 3, stride=c.stride)
         self.own(c.length)
 
     def forward(self, frames: Tensor, keep: Tensor | None = None) -> Tokens:
@@ -113,11 +113,14 @@ class Frames(SequenceAdapter[FramesConfig]):
         """
         c = self.config
         check("Frames", frames, "batch frames channels", channels=c.channels)
-        x = self.hide(frames, keep)
+        x = frames
         if c.stem == "linear":
-            return self.in_order(self.stem(x), keep, None)
-        x = F.gelu(self.conv1(x.transpose(1, 2))).transpose(1, 2)
-        x = F.gelu(self.conv2(self.hide(x, keep).transpose(1, 2))).transpose(1, 2)
+            return self.in_order(self.stem(self.hide(x, keep)), keep, None)
+        for conv in (self.conv1, self.conv2):
+            # Not the layers' own padding: its gradient in bf16 on CPU is NaN for three frames or
+            # fewer.
+            x = F.pad(self.hide(x, keep).transpose(1, 2), (1, 1))
+            x = F.gelu(conv(x)).transpose(1, 2)
         keep = None if keep is None else keep[:, :: c.stride]
         return self.in_order(x, keep, None)
 

@@ -110,7 +110,7 @@ def duplicate_notes(splits: Mapping[str, Rows], what: str = "pictures") -> list[
         if clashes:
             row, name = clashes[0]
             notes.append(
-                f"{len(clashes)} {what} of {split} are there under two classes, {same} "
+                f"{len(clashes)} {what} of {split} are there under two targets, {same} "
                 f"({rows.name(row)} = {name})"
             )
     return notes

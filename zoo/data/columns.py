@@ -40,9 +40,11 @@ def recognise(table: Any, kind: str, config: Any, where: Any) -> Columns:
     if label is None:
         usual = [_low(names)[name] for name in NAMES["label"] if name in _low(names)]
         if not usual:
+            more = config.input is None and not any(n in NAMES[kind] for n in _low(names))
+            also = f" and --data.input COLUMN (the {kind}s)" if more else ""
             raise UserError(
                 f"data takes a column of labels; {where} has {listed(names)}, none of a usual "
-                "name: give --data.label COLUMN"
+                f"name ({', '.join(NAMES['label'])}): give --data.label COLUMN{also}"
             )
         label = surest(usual, "labels", where, "--data.label")
         notes.append(f"labels are in the column {label!r}, by its name (--data.label)")
@@ -90,7 +92,8 @@ def check_column(names: Sequence[str], name: str, where: Any, key: str) -> None:
 
 
 def holds(table: Any, name: str) -> str:
-    """What the first cells of a column are: "text", "picture", "sound", "number" or ""."""
+    """What the first cells of a column are, most of them: "text", "picture", "sound", "number" or
+    "". The few that are not will be told by their rows."""
     cells: Any = [c for c in table[:LOOKED_AT][name] if c not in (None, "")]
     if cells and all(isinstance(c, dict) and {"bytes", "path"} & c.keys() for c in cells):
         names = [str(c.get("path") or "") for c in cells]
@@ -100,13 +103,17 @@ def holds(table: Any, name: str) -> str:
             if all(Path(n).suffix for n in names)
             else [d or n for d, n in zip(data, names, strict=True)]
         )
-    if cells and all(isinstance(c, bytes) for c in cells):
-        return "sound" if all(map(is_sound, cells)) else "picture"
-    if not cells or not all(isinstance(c, str) for c in cells):
-        return "number" if cells and all(isinstance(c, (int, float)) for c in cells) else ""
-    endings = {Path(c).suffix.lower() for c in cells}
+    if cells and all(isinstance(c, (int, float)) for c in cells):
+        return "number"
+    data = [c for c in cells if isinstance(c, bytes)]
+    if 2 * len(data) > len(cells):
+        return "sound" if 2 * sum(map(is_sound, data)) > len(data) else "picture"
+    cells = [c for c in cells if isinstance(c, str)] if any(cells) else []
+    if not cells:
+        return ""
+    endings = [Path(c).suffix.lower() for c in cells]
     for kind, known in ENDINGS.items():
-        if endings <= known:
+        if 2 * sum(ending in known for ending in endings) > len(endings):
             return kind
     return "number" if all(is_number(c) for c in cells) else "text"
 

@@ -57,6 +57,10 @@ def table_splits(config: Any, seed: int, kind: str) -> Splits:
         )
         skipped += bad
         notes += doubtful(tables[split], roots[split], split)
+    for key in ("group", "time"):
+        if getattr(config, key) is not None:
+            names, name = tables["train"].column_names, getattr(config, key)
+            check_column(names, name, roots["train"], f"data.{key}")
     if config.group is not None and config.time is not None:
         raise UserError("data takes a column of groups or of dates, not both: drop --data.group "
                         "or --data.time")  # fmt: skip
@@ -196,9 +200,21 @@ def divide(train: Rows, share: float, seed: int, split: str, config: Any) -> tup
         how += f"stratified, drawn with seed {seed}"
     if not drawn or len(drawn) == len(train):
         raise UserError(f"data.{split} takes a share of train; {share:g} of {len(train)} rows "
-                        "leaves one side empty: add rows, or give a table")  # fmt: skip
+                        f"leaves one side empty: {why_empty(train, config)}")  # fmt: skip
     rest = sorted({*range(len(train))} - {*drawn})
     return train.pick(drawn), train.pick(rest), how
+
+
+def why_empty(train: Rows, config: Any) -> str:
+    """What to do where a share of train cannot be drawn."""
+    if config.time is not None:
+        return "give --data.time a column of several dates, or a table of its own"
+    if config.group is not None:
+        return "give --data.group a column of several groups, or a table of its own"
+    if len({*train.targets}) == len(train):
+        return ("each row has a label of its own, so give --data.task numbers if they are numbers, "
+                "or --data.label COLUMN for another column")  # fmt: skip
+    return "add rows, or give a table"
 
 
 def groups_in(rows: Rows, column: str) -> list[str]:
@@ -256,9 +272,10 @@ def finish(
     kind: str,
 ) -> Splits:
     """With the notes on what each split holds. UserError where train has one number alone."""
-    if task == "numbers" and "train" in rows and not rows["train"].spreads()[0].deviation:
-        only = rows["train"].targets[0][0]
-        raise UserError(f"data.train takes numbers that differ; those of {labels[0]} are {only:g}")
+    for spread in rows["train"].spreads() if task == "numbers" and "train" in rows else ():
+        if not 0 < spread.deviation < math.inf:
+            got = f"those of {labels[0]} run from {spread.least:g} to {spread.most:g}"
+            raise UserError(f"data.train takes numbers that differ, within reason; {got}")
     data = {split: rows[split] for split in ("train", "val", "test") if split in rows}
     for split, part in data.items():
         notes.append(f"{split}: {len(part)} {kind}s in {part.root}")
@@ -292,7 +309,10 @@ def _cells(table: Any, column: str) -> list[str]:
             return "|".join(map(written, cell))
         if cell is None or (isinstance(cell, float) and math.isnan(cell)):
             return ""
-        if names is not None:
+        if isinstance(cell, (dict, bytes)):
+            got = f"{column!r} holds {type(cell).__name__}"
+            raise UserError(f"data takes labels that are text, numbers or lists of text; {got}")
+        if names is not None and isinstance(cell, int):
             return names[cell] if cell >= 0 else ""  # -1 where a set hides its labels
         return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from zoo.data.columns import check_column, holds
+from zoo.data.columns import LOOKED_AT, check_column, holds
 from zoo.data.splits import Rows, Splits
 from zoo.data.table import read_tables
 from zoo.errors import UserError
@@ -122,7 +122,7 @@ def read_series(path: Any, key: str, config: Any, target: str | None = None) -> 
     where, names, notes = Path(str(path)).expanduser(), table.column_names, []
     if len(tables) > 1:
         raise UserError(f"{key} of a series takes one table; {where} has {listed(tables)}")
-    time = config.time or next((n for n in names if n.lower().strip() in TIMES), None)
+    time, why = time_of(table, config.time)
     target = config.label or target
     numbers = tuple(n for n in names if n != time and holds(table, n) == "number")
     if target is None and len(numbers) == 1:
@@ -133,9 +133,9 @@ def read_series(path: Any, key: str, config: Any, target: str | None = None) -> 
             raise UserError(f"data takes a column of {what}; {has}: give --data.{flag} COLUMN")
         check_column(names, name, where, f"data.{flag}")
     time, target = str(time), str(target)
-    if config.time is None:
-        notes.append(f"times are in the column {time!r}, by its name (--data.time)")
+    notes += [f"times are in the column {time!r}, {why} (--data.time)"] if why else []
     columns = numbers if target in numbers else (*numbers, target)
+    notes.append(f"{target!r} is forecast from the columns {listed(columns)}")
     left = [n for n in names if n not in (*columns, time)]
     if left:
         notes.append(f"columns without numbers are left out: {listed(left)}")
@@ -147,10 +147,36 @@ def read_series(path: Any, key: str, config: Any, target: str | None = None) -> 
     moments = moments[order]
     if config.until is not None:
         stop = int(np.searchsorted(moments, date_of(config.until, "until", moments)))
+        if not stop:
+            begins = f"{where} begins at {shown(moments[0])}"
+            raise UserError(f"data.until takes a date that leaves rows; {config.until} leaves none "
+                            f"({begins})")  # fmt: skip
         notes.append(f"{len(moments) - stop} rows from {config.until} on are left out")
         moments, order = moments[:stop], order[:stop]
     values = numbers_of(table, columns, order.tolist(), where.name)
     return Series(where, values, moments, columns, target, time, tuple(notes))
+
+
+def time_of(table: Any, given: str | None) -> tuple[str | None, str]:
+    """The column of times, as given or recognised by its name or as the only one of dates, and
+    why."""
+    names = table.column_names
+    if given is not None:
+        return given, ""
+    for name in names:
+        if name.lower().strip() in TIMES:
+            return name, "by its name"
+    dates = [name for name in names if holds(table, name) != "number" and are_dates(table, name)]
+    return (dates[0], "the only one of dates") if len(dates) == 1 else (None, "")
+
+
+def are_dates(table: Any, name: str) -> bool:
+    """Whether the first cells of a column are dates."""
+    try:
+        moments_of(list(table[:LOOKED_AT][name]), name)
+    except UserError:
+        return False
+    return True
 
 
 def date_of(given: str, key: str, moments: np.ndarray) -> Any:

@@ -89,10 +89,11 @@ class Rows:
     def spreads(self) -> tuple[Spread, ...]:
         """For targets that are numbers: how each of them spreads, a column at a time."""
         table = np.asarray(self.targets, dtype=np.float64)
-        return tuple(
-            Spread(*(float(f(column)) for f in (np.mean, np.std, np.min, np.max)))
-            for column in table.T
-        )
+        with np.errstate(over="ignore", invalid="ignore"):  # those who ask tell of infinite ones
+            return tuple(
+                Spread(*(float(f(column)) for f in (np.mean, np.std, np.min, np.max)))
+                for column in table.T
+            )
 
     def name(self, row: int) -> str:
         """A row's path below `root`, with forward slashes, or its number in the table."""

@@ -85,29 +85,47 @@ def _read(datasets: Any, file: Path) -> "Dataset":
     reader = READERS[file.suffix.lower()]
     options: dict[str, Any] = {}
     if reader == "csv":
-        separator = "\t" if file.suffix.lower() == ".tsv" else ","
-        with file.open(newline="", encoding="utf-8-sig") as text:
-            header = next(csv.reader(text, delimiter=separator), [])
-        twice = sorted({name for name in header if header.count(name) > 1})
-        if twice:
-            raise UserError(
-                f"a table has each column once; {file} has {listed(twice)} more than once: rename "
-                "the others"
-            )
+        separator, header = head_of(file)
         as_text = datasets.Features({name: datasets.Value("string") for name in header})
         options = {"sep": separator, "features": as_text, "keep_default_na": False}
-        options["encoding"] = "utf-8-sig"
+        options |= {"encoding": "utf-8-sig", "index_col": False}
     return datasets.load_dataset(reader, data_files=str(file), split="train", **options)
+
+
+def head_of(file: Path) -> tuple[str, list[str]]:
+    """A CSV or TSV file -> what stands between its cells (`,`, or `;` or a tab where the header has
+    no comma), and its columns. UserError for columns that cannot be told apart, for a first row
+    that is longer than the header, and for what is no UTF-8."""
+    try:
+        with file.open(newline="", encoding="utf-8-sig") as text:
+            line = text.readline()
+            others = [mark for mark in "\t;" if mark in line] if "," not in line else []
+            separator = "\t" if file.suffix.lower() == ".tsv" else [*others, ","][0]
+            text.seek(0)
+            rows = csv.reader(text, delimiter=separator)
+            header, first = next(rows, []), next(rows, [])
+    except UnicodeDecodeError as error:
+        raise UserError(f"a table is UTF-8 text; {file} is not: save it as such") from error
+    except csv.Error as error:
+        raise UserError(f"a table is text in rows; {file} is not: {error}") from error
+    if len(first) > len(header):
+        got = f"{file} has {len(header)} in the header and {len(first)} in row 1"
+        raise UserError(f"a table has as many cells in each row; {got}: name each column")
+    odd = sorted({name or "a column without a name" for name in header
+                  if not name.strip() or header.count(name) > 1})  # fmt: skip
+    if odd:
+        raise UserError(f"a table has each column once; {file} has {listed(odd)}: rename columns")
+    return separator, header
 
 
 def doubtful(table: Any, path: Path, split: str) -> list[str]:
     """A note where cells of a CSV or TSV file seem to have swallowed rows: a quotation mark that
     nothing closes opens a cell, which then goes on up to the next one."""
     file = _split_files(path).get(split, path) if path.is_dir() else path
-    separator, broken = {".csv": ",", ".tsv": "\t"}.get(file.suffix.lower()), wrapped(table)
-    if separator is None or not broken:
+    broken = wrapped(table) if READERS.get(file.suffix.lower()) == "csv" else []
+    if not broken:
         return []
-    found = []
+    found, (separator, _) = [], head_of(file)
     for i, row in enumerate(table.select_columns(broken)):
         inner = [line for cell in row.values() for line in (cell or "").split("\n")[1:-1]]
         if any(line.count(separator) == len(table.column_names) - 1 for line in inner):
@@ -187,11 +205,13 @@ def _by_split(found: Any, path: Any, key: str) -> "dict[str, Dataset]":
 
 @contextlib.contextmanager
 def _quiet(datasets: Any) -> Iterator[None]:
-    """Without progress bars, and with those afterwards if they were on."""
-    on = datasets.is_progress_bar_enabled()
+    """Without progress bars and its own log, and as it was afterwards."""
+    on, level = datasets.is_progress_bar_enabled(), datasets.logging.get_verbosity()
     datasets.disable_progress_bars()
+    datasets.logging.set_verbosity(datasets.logging.CRITICAL)  # what it would say is said by us
     try:
         yield
     finally:
+        datasets.logging.set_verbosity(level)
         if on:
             datasets.enable_progress_bars()

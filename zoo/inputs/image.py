@@ -7,7 +7,6 @@ like become RGB, an animation is its first frame. Colour profiles are not applie
 
 import io
 import os
-import stat
 import struct
 import zlib
 from pathlib import Path
@@ -20,7 +19,7 @@ from torch import Tensor
 
 from zoo.errors import SampleError, UserError
 from zoo.inputs.jpeg import check_whole
-from zoo.inputs.names import printable
+from zoo.inputs.names import is_endless, printable
 
 # What Pillow may open. Not EPS, WMF and others that hand the file to another program.
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "AVIF", "JPEG2000", "MPO", "PPM", "ICO")
@@ -80,8 +79,8 @@ def decode_image(
     try:
         if isinstance(source, Image.Image):
             return _plain(source, channels, background)
-        if not isinstance(source, bytes) and stat.S_ISFIFO(os.stat(source).st_mode):
-            raise OSError("it is no regular file")  # a pipe would be waited for, for ever
+        if not isinstance(source, bytes) and is_endless(source):
+            raise OSError("it is no regular file")
         data = source if isinstance(source, bytes) else Path(source).read_bytes()
         if not data:
             raise ValueError("it is empty (0 bytes)")

@@ -1,6 +1,9 @@
 """Names of files and classes as they stand in sentences."""
 
+import os
+import stat
 from collections.abc import Iterable
+from pathlib import Path
 
 LISTED = 5  # so many names at most stand in a sentence
 
@@ -19,6 +22,15 @@ def is_text(name: object) -> bool:
     which every later print, JSON file and encoding would fail.
     """
     return printable(name) == str(name)
+
+
+def is_endless(path: str | Path) -> bool:
+    """Whether a path is a pipe or a device, which would be waited for or read for ever.
+
+    OSError where there is nothing.
+    """
+    mode = os.stat(path).st_mode
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
 def printable(name: object) -> str:

@@ -78,10 +78,13 @@ class PrepareSeries(Prepare, kind="series"):
         if columns_of(source) is not None and not isinstance(source, Window):
             source = self.read(source)
         if isinstance(source, Window):
-            if source.columns != self.columns:
-                takes = f"this model takes the columns {listed(self.columns)} in this order"
+            lacks = [name for name in self.columns if name not in source.columns]
+            if lacks:
+                takes = f"this model takes the columns {listed(self.columns)}"
                 raise UserError(f"{takes}; got {listed(source.columns)}")
             values = source.values
+            if source.columns != self.columns:
+                values = values[:, [source.columns.index(name) for name in self.columns]]
         else:
             try:
                 values = np.asarray(source, dtype=np.float64)
@@ -195,7 +198,7 @@ def floats(cells: Any) -> np.ndarray:
 
 
 def moments_of(cells: Sequence[Any], where: str) -> np.ndarray:
-    """A column of dates -> (T,) datetime64 in UTC; of numbers -> (T,) float64.
+    """A column of dates (days as 20200131 too) -> (T,) datetime64, UTC; of numbers -> (T,) float64.
 
     Dates are ISO 8601, else as the first is written. UserError that names the rows of others, and
     where month and day may be either.
@@ -204,8 +207,12 @@ def moments_of(cells: Sequence[Any], where: str) -> np.ndarray:
 
     series = pandas.Series(list(cells), dtype=object)
     numbers = floats(series)
+    compact = ((numbers > 1800_01_00) & (numbers < 2200_12_32)).all()  # as 20200131
     if np.isfinite(numbers).all() and not hasattr(series.iloc[0], "year"):
-        return numbers
+        if not compact:
+            return numbers
+        days = pandas.to_datetime(series.astype(str), format="%Y%m%d", errors="coerce")
+        return numbers if days.isna().any() else days.to_numpy()
     hows: tuple[dict[str, Any], ...] = ({"format": "ISO8601"}, {}, {"dayfirst": True})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # that each is parsed by itself
@@ -281,7 +288,7 @@ def step_in_words(step: Any) -> str:
 def shown(moment: Any) -> str:
     """A time as messages show it."""
     if not isinstance(moment, np.datetime64):
-        return f"{moment:g}"
+        return f"{moment:.10g}"
     return str(moment.astype("datetime64[s]")).replace("T", " ").removesuffix(":00")
 
 

@@ -8,10 +8,10 @@ import io
 import logging
 import math
 import os
-import stat
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from zoo.errors import SampleError, UserError
-from zoo.inputs.names import printable
+from zoo.inputs.names import is_endless, printable
 from zoo.inputs.prepare import STEP, Prepare, pad_together
 
 SUFFIXES = frozenset(".wav .wave .flac .ogg .oga .opus .mp3 .aiff .aif .aifc .au .caf .w64".split())
@@ -61,7 +61,10 @@ def decode_sound(source: str | Path | bytes, rate: int | None) -> Tensor:
         return wave
     from torchaudio.functional import resample
 
-    return resample(wave, own, rate)
+    # Rates without a common divisor would make kernels of gigabytes; this is exact for usual ones,
+    # and off by less than a millionth else.
+    near = Fraction(own, rate).limit_denominator(1000)
+    return resample(wave, near.numerator, near.denominator)
 
 
 def read_sound(source: str | Path | bytes) -> tuple[Tensor, int]:
@@ -73,8 +76,8 @@ def read_sound(source: str | Path | bytes) -> tuple[Tensor, int]:
         raise UserError(f"a sound is a path or a file's bytes; got {kind}: write it to a file")
     name = f"what was given as {len(source)} bytes" if isinstance(source, bytes) else source
     try:
-        if not isinstance(source, bytes) and stat.S_ISFIFO(os.stat(source).st_mode):
-            raise OSError("it is no regular file")  # a pipe would be waited for, for ever
+        if not isinstance(source, bytes) and is_endless(source):
+            raise OSError("it is no regular file")
         data = source if isinstance(source, bytes) else Path(source).read_bytes()
         if not data:
             raise ValueError("it is empty (0 bytes)")
@@ -85,6 +88,8 @@ def read_sound(source: str | Path | bytes) -> tuple[Tensor, int]:
         wave = torch.from_numpy(samples).mean(1)  # float peaks may be infinite, but not overflow
         if not len(wave):
             raise ValueError("it has no samples")
+        if not 100 <= rate <= 10_000_000:
+            raise ValueError(f"its rate of {rate} samples per second is that of no sound")
         if not bool(wave.isfinite().all()):
             at = int((~wave.isfinite()).nonzero()[0])
             raise ValueError(f"its sample {at} (at {at / rate:.3f} s) is {wave[at]:g}")

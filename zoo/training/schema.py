@@ -66,14 +66,18 @@ class DataConfig:
     tokenizer: str | None = option(
         "a tokenizer.json, null = one is trained on train", None, tasks=(TEXT,)
     )
-    vocabulary: int = option("subwords of a trained tokenizer", 4000, tasks=(TEXT,), least=300)
-    length: int = option("the most subwords of a text", 128, tasks=(TEXT,), least=2)
-    rate: int = option("samples per second that a model hears", 16000, tasks=(AUDIO,), least=1000)
-    mels: int = option("bands of the log-mel spectrogram", 64, tasks=(AUDIO,), least=8)
+    vocabulary: int = option(
+        "subwords of a trained tokenizer", 4000, tasks=(TEXT,), least=300, most=1_000_000
+    )
+    length: int = option("the most subwords of a text", 128, tasks=(TEXT,), least=2, most=100_000)
+    rate: int = option(
+        "samples per second that a model hears", 16000, tasks=(AUDIO,), least=1000, most=384_000
+    )
+    mels: int = option("bands of the log-mel spectrogram", 64, tasks=(AUDIO,), least=8, most=1024)
     centre: bool = option(
         "take away each sound's own mean spectrum (microphone, room)", False, tasks=(AUDIO,)
     )
-    seconds: float = option("what is longer is cut", 10.0, tasks=(AUDIO,), above=0)
+    seconds: float = option("what is longer is cut", 10.0, tasks=(AUDIO,), above=0, most=36_000)
     past: int = option("rows that a forecast sees", 96, tasks=(SERIES,), least=1)
     ahead: int = option("rows that are forecast", 24, tasks=(SERIES,), least=1)
     season: int = option(

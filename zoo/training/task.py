@@ -66,28 +66,31 @@ class Task(lightning.LightningModule):
     def configure_gradient_clipping(self, optimizer: Any, *args: Any, **kwargs: Any) -> None:
         """Divide the window's gradients by its samples, and clip their norm.
 
-        The Trainer's own clipping refuses a fused AdamW in bf16. UserError where the loss is not
-        finite: on every rank, and before the weights have moved.
+        The Trainer's own clipping refuses a fused AdamW in bf16. UserError where the loss or a
+        gradient is not finite: on every rank, and before the weights have moved.
         """
         trainer, optim = self.trainer, self.config.optim
         total, count = trainer.strategy.reduce(self.window, reduce_op="sum").tolist()  # type: ignore[union-attr]
         self.window = torch.zeros(2)
         self.step_loss, self.step_lr = total / count, optimizer.param_groups[0]["lr"]
         if not math.isfinite(self.step_loss):
-            raise UserError(
-                f"training takes a finite loss; got {self.step_loss} at step "
-                f"{self.global_step + 1} with lr {self.step_lr:.3g}: lower --optim.lr, or try "
-                "--hw.precision fp32"
-            )
+            self.stop("a finite loss", self.step_loss)
         gradients = [p.grad for p in self.parameters() if p.grad is not None]
         # by now DDP has averaged over the ranks, and Lightning has divided by the micro-batches
         scale = trainer.world_size * trainer.accumulate_grad_batches / count
         torch._foreach_mul_(gradients, scale)  # type: ignore[reportPrivateImportUsage]
-        if optim.clip is not None:
-            nn.utils.clip_grad_norm_(self.parameters(), optim.clip)
+        norm = nn.utils.clip_grad_norm_(self.parameters(), optim.clip or math.inf)
+        if not math.isfinite(norm):
+            self.stop("finite gradients", float(norm))
         self.samples += int(count)
         self.epoch = [self.epoch[0] + total, self.epoch[1] + count]
         self.log_dict({"train/loss": self.step_loss, "train/lr": self.step_lr})
+
+    def stop(self, wants: str, got: float) -> None:
+        """UserError about numbers that are none."""
+        where = f"at step {self.global_step + 1} with lr {self.step_lr:.3g}"
+        raise UserError(f"training takes {wants}; got {got} {where}: lower --optim.lr, or try "
+                        "--hw.precision fp32")  # fmt: skip
 
     def on_train_epoch_end(self) -> None:
         """Log the epoch's mean loss."""
