@@ -127,9 +127,9 @@ def cut(frame, row, **cells):
         (lambda f: f.rename(columns={"date": "x"}).assign(y=f["date"]), {}, r"takes a column of dates; .*give --data.time"),
         (None, {"until": "2019-01-01"}, r"data.until takes a date that leaves rows; 2019-01-01 leaves none"),
         (None, {"past": 190}, r"at least data.ahead 3 rows in \w+, behind data.past 190"),
-        (None, {"val": "soon"}, r"data.val of a series takes a date such as 2017-07-01, or a share of the rows; got 'soon'"),
+        (None, {"val": "soon"}, r"data.val takes a date such as 2017-07-01, or a share of the rows; got 'soon'"),
         (None, {"test": "2019-01-01"}, r"data.test takes a share, or a date.* got 2019-01-01 for 200 rows from 2020"),
-        (None, {"until": "x"}, r"data.until of a series takes a date such as 2017-07-01; got 'x'"),
+        (None, {"until": "x"}, r"data.until takes a date such as 2017-07-01; got 'x'"),
     ],
 )  # fmt: skip
 def test_one_sentence_for_a_bad_series(tmp_path, change, given, says):

@@ -19,6 +19,7 @@ from zoo import cli, data, training
 from zoo.data.check import look_at
 from zoo.errors import UserError
 from zoo.inputs import Prepare, PrepareSound, vary_sound
+from zoo.inputs.image import decode_image
 from zoo.inputs.sound import FLOOR, SoundError, decode_sound, filters, log_mel, read_sound
 
 SHARED = Path(__file__).parents[2] / "shared" / "cases"
@@ -581,3 +582,31 @@ def test_a_read_sound_says_its_rate():
     soundfile.write(file, tone(rate=8000), 8000, format="WAV")
     wave, rate = read_sound(file.getvalue())
     assert rate == 8000 and len(wave) == 8000
+
+
+@pytest.mark.parametrize("own", [99_991, 11_127, 44_100])
+def test_rates_without_a_common_divisor_are_resampled_at_once(own: int):
+    """The exact kernel would take gigabytes; the tone stays where it is."""
+    file = io.BytesIO()
+    soundfile.write(file, tone(rate=own), own, format="WAV")
+    wave = decode_sound(file.getvalue(), 16000)
+    assert abs(len(wave) - 16000) <= 2
+    spectrum = torch.fft.rfft(wave).abs()
+    assert abs(spectrum.argmax().item() * 16000 / len(wave) - 440) <= 1
+
+
+@pytest.mark.parametrize("rate", [3, 2_000_000_000])
+def test_a_rate_of_no_sound_is_refused(rate: int):
+    file = io.BytesIO()
+    soundfile.write(file, tone(rate=8000), 8000, format="WAV")
+    data = file.getvalue()
+    odd = data[:24] + rate.to_bytes(4, "little") + data[28:]
+    with pytest.raises(UserError, match="is that of no sound"):
+        decode_sound(odd, 16000)
+
+
+def test_a_device_is_not_read_for_ever():
+    with pytest.raises(UserError, match="it is no regular file"):
+        decode_sound("/dev/zero", 16000)
+    with pytest.raises(UserError, match="it is no regular file"):
+        decode_image("/dev/zero")

@@ -291,3 +291,74 @@ def test_pictures_by_path_and_by_bytes(tmp_path):
     said = refused(tmp_path / "t.csv", "picture")
     assert "1 of 8 cannot be read" in said and "row 4" in said
     assert len(read(tmp_path / "t.csv", "picture", on_bad="skip").skipped) == 1
+
+
+# what tables get wrong
+
+
+def test_a_first_row_longer_than_the_header_is_refused(tmp_path):
+    """pandas would take the first cell of each row for its name, and shift all others."""
+    rows = [(f"text {i}", "ab"[i % 2], "u") for i in range(12)]
+    said = refused(write(tmp_path / "t.csv", ["text", "label"], rows))
+    assert "2 in the header and 3 in row 1" in said
+    said = refused(write(tmp_path / "u.csv", ["text", "label", ""], rows))
+    assert "a column without a name" in said
+
+
+@pytest.mark.parametrize("mark", [";", "\t"])
+def test_semicolons_and_tabs_divide_a_csv_without_commas(tmp_path, mark):
+    rows = [(f"text, {i}", "ab"[i % 2]) for i in range(12)]
+    splits = read(write(tmp_path / "t.csv", ["text", "label"], rows, mark))
+    assert splits.labels == ("a", "b") and "text, 0" in {*splits.train.items, *splits.val.items}
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "latin-1"])
+def test_another_encoding_is_told(tmp_path, encoding):
+    (tmp_path / "t.csv").write_bytes("text,label\ncafé,a\n".encode(encoding))
+    assert "a table is UTF-8 text" in refused(tmp_path / "t.csv")
+
+
+def test_a_column_is_what_most_of_its_cells_are(tmp_path):
+    lines = [json.dumps({"words": f"text {i}" if i != 5 else 5, "label": i % 2}) for i in range(9)]
+    (tmp_path / "t.jsonl").write_text("\n".join(lines))
+    said = refused(tmp_path / "t.jsonl")
+    assert "row 6" in said and "5 is no text" in said
+
+
+def test_labels_that_are_no_names_are_refused(tmp_path):
+    lines = [json.dumps({"text": f"text {i}", "label": {"k": "p"}}) for i in range(9)]
+    (tmp_path / "t.jsonl").write_text("\n".join(lines))
+    assert "labels that are text, numbers or lists of text; 'label' holds dict" in refused(
+        tmp_path / "t.jsonl"
+    )
+
+
+def test_dates_say_where_val_and_test_begin(tmp_path):
+    file = texts(tmp_path / "t.csv", 28, day=lambda i: f"2024-01-{i + 1:02d}")
+    splits = read(file, time="day", val="2024-01-15", test="2024-01-22")
+    assert [len(rows) for rows in splits.rows().values()] == [14, 7, 7]
+    assert any("test is what is from 2024-01-22 00:00 on, by day" in n for n in splits.notes)
+    said = refused(file, time="day", val="2025-01-01")
+    assert "leaves one side empty: dates run from 2024-01-01 00:00 to 2024-01-28 00:00" in said
+    assert "takes a date such as" in refused(file, time="day", val="soon")
+    assert "does not exist" in refused(file, val="2024-01-15")
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ({"group": "g"}, "give --data.group a column of several groups"),
+        ({"label": "own"}, "each row has a label of its own"),
+        ({"group": "nope", "val": None}, "data.group takes a column of"),
+        ({"time": "nope", "val": None}, "data.time takes a column of"),
+    ],
+)
+def test_it_is_said_why_a_share_is_empty(tmp_path, more, says):
+    file = texts(tmp_path / "t.csv", 20, g=lambda i: "one", own=lambda i: f"l{i}")
+    assert says in refused(file, **more)
+
+
+def test_absurd_numbers_are_refused_in_one_sentence(tmp_path):
+    file = texts(tmp_path / "t.csv", 20, size=lambda i: "1e308" if i % 2 else "-1e308")
+    said = refused(file, label="size", task="numbers")
+    assert "takes numbers that differ, within reason" in said

@@ -11,7 +11,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple
 
-from zoo.data.splits import Rows
+from zoo.data.splits import Column, Rows
 from zoo.errors import SampleError, UserError
 from zoo.inputs.image import decode_image
 from zoo.inputs.names import is_text, listed, printable
@@ -89,6 +89,8 @@ def report_unreadable(
 def duplicate_notes(splits: Mapping[str, Rows], what: str = "pictures") -> list[str]:
     """A note for each pair of splits that share samples, and one for samples of two targets."""
     same = {"pictures": "pixel for pixel", "sounds": "sample for sample"}.get(what, "equal")
+    table = any(isinstance(rows.items, Column) for rows in splits.values())
+    hint = "; --data.group COLUMN keeps what belongs together on one side" if table else ""
     notes: list[str] = []
     first: dict[bytes, tuple[str, int]] = {}  # digest -> where it was seen first
     for split, rows in splits.items():
@@ -105,12 +107,13 @@ def duplicate_notes(splits: Mapping[str, Rows], what: str = "pictures") -> list[
             row, name = pairs[0]
             notes.append(
                 f"{len(pairs)} of {len(rows)} {what} of {split} are also in {other}, {same} "
-                f"({rows.name(row)} = {name})"
+                f"({rows.name(row)} = {name}){hint}"
             )
         if clashes:
             row, name = clashes[0]
+            kinds = "classes" if isinstance(rows.targets[row], int) else "targets"
             notes.append(
-                f"{len(clashes)} {what} of {split} are there under two targets, {same} "
+                f"{len(clashes)} {what} of {split} are there under two {kinds}, {same} "
                 f"({rows.name(row)} = {name})"
             )
     return notes

@@ -1,5 +1,6 @@
 """Which column is what: recognised by name and content, said with the reason, and overridable."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -133,6 +134,33 @@ def is_number(cell: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def cells_of(table: Any, column: str) -> list[str]:
+    """A column as it is written: whole floats without their .0, missing ones empty, numbers that
+    stand for names (`datasets.ClassLabel`) as those, lists with | between."""
+    names = getattr(table.features.get(column), "names", None)
+    names = names or getattr(getattr(table.features.get(column), "feature", None), "names", None)
+
+    def written(cell: Any) -> str:
+        if isinstance(cell, (list, tuple)):
+            return "|".join(map(written, cell))
+        if cell is None or (isinstance(cell, float) and math.isnan(cell)):
+            return ""
+        if isinstance(cell, (dict, bytes)):
+            got = f"{column!r} holds {type(cell).__name__}"
+            raise UserError(f"data takes labels that are text, numbers or lists of text; {got}")
+        if names is not None and isinstance(cell, int):
+            return names[cell] if cell >= 0 else ""  # -1 where a set hides its labels
+        return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
+
+    return [written(cell) for cell in table[column][:]]
+
+
+def lists(table: Any, column: str) -> str | None:
+    """The task "labels" where a column holds lists, else None."""
+    cells = (cell for cell in table[column][:LOOKED_AT] if cell is not None)
+    return "labels" if isinstance(next(cells, None), (list, tuple)) else None
 
 
 def _low(names: Sequence[str]) -> dict[str, str]:

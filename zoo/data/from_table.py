@@ -5,17 +5,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from zoo.data.check import duplicate_notes, look_all, look_at, report_unreadable
-from zoo.data.columns import LOOKED_AT, Columns, check_column, is_number, recognise
+from zoo.data.columns import Columns, cells_of, check_column, is_number, lists, recognise
+from zoo.data.divide import check_sides, divide
 from zoo.data.folder import share_or_path
-from zoo.data.splits import Column, Rows, Splits, draw, draw_groups, fingerprint, scale_of
+from zoo.data.splits import Column, Rows, Splits, fingerprint, scale_of
 from zoo.data.table import doubtful, place_of, read_tables
 from zoo.errors import UserError, suggest
 from zoo.inputs import clean_label, label_index, order_labels
 from zoo.inputs.names import listed
-from zoo.inputs.series import moments_of
 
 MANY = 100  # whole numbers of more kinds than this may be amounts: it is asked which
 
@@ -24,9 +22,10 @@ def table_splits(config: Any, seed: int, kind: str) -> Splits:
     """`config.train`, a table or several by split, whose samples are "text", "picture" or "sound".
 
     `config.val` and `config.test` are a table of their own, a share of train (test drawn before
-    val), or None. A share is stratified by label; with `config.group`, no value of that column is
-    on two sides; with `config.time`, the latest rows are test, those before them val, and no moment
-    is on two sides. Tables of their own must keep to both.
+    val), with `config.time` a date from which on rows are theirs, or None. A share is stratified by
+    label; with `config.group`, no value of that column is on two sides; with `config.time`, the
+    latest rows are test, those before them val, and no moment is on two sides. Tables of their own
+    must keep to both.
     `config.task`: see `Splits.target`; None lets the labels decide. UserError for whatever cannot
     be trained on.
     """
@@ -34,16 +33,18 @@ def table_splits(config: Any, seed: int, kind: str) -> Splits:
     if "train" not in tables:
         raise UserError(f"data.train takes a source with a train split; {config.train} has none")
     roots = {split: place_of(config.train, split) for split in tables}
-    shares: dict[str, float] = {}
+    shares: dict[str, float | str] = {}
     for split in ("test", "val"):
         given = share_or_path(getattr(config, split), f"data.{split}")
-        if isinstance(given, Path):
+        if isinstance(given, Path) and config.time is not None and not given.exists():
+            shares[split] = str(given)
+        elif isinstance(given, Path):
             tables[split] = first_of(given, split, f"data.{split}")
             roots[split] = place_of(given, split)
         elif given is not None and split not in tables:
             shares[split] = given
     columns = recognise(tables["train"], kind, config, roots["train"])
-    cells = _cells(tables["train"], columns.label)
+    cells = cells_of(tables["train"], columns.label)
     task, why = task_of(cells, config.task or lists(tables["train"], columns.label), roots["train"])
     labels = labels_in(cells, task, columns.label, roots["train"])
     notes = [*columns.notes, why]
@@ -77,7 +78,7 @@ def table_held_out(config: Any, labels: Sequence[str], kind: str) -> Splits:
     given = place_of(config.test, "test")
     columns = recognise(table, kind, config, given)
     task, _ = task_of(
-        _cells(table, columns.label), config.task or lists(table, columns.label), given
+        cells_of(table, columns.label), config.task or lists(table, columns.label), given
     )
     rows, bad = rows_of(table, given, columns, tuple(labels), task, kind, config.on_bad)
     return finish(tuple(labels), {"test": rows}, task, list(columns.notes), bad, kind)
@@ -134,7 +135,7 @@ def rows_of(
         if name not in table.column_names:
             hint = suggest(name, table.column_names)
             raise UserError(f"data takes the columns of train; {root} has no {name!r}{hint}")
-    cells = _cells(table, columns.label)
+    cells = cells_of(table, columns.label)
     empty = [f"row {i + 1}" for i, cell in enumerate(cells) if not clean_label(cell)]
     if empty and on_bad != "skip" and task != "labels":
         raise UserError(
@@ -183,86 +184,6 @@ def numbered(labels: tuple[str, ...], task: str, where: str) -> Callable[[str, i
     return target
 
 
-def divide(train: Rows, share: float, seed: int, split: str, config: Any) -> tuple[Rows, Rows, str]:
-    """Rows of train -> (those of the split, those that stay, the note on how)."""
-    how = f"{split} is {share:g} of train, "
-    if config.time is not None:
-        drawn, how = latest(moments_in(train, config.time), share), how + "the latest by time"
-    elif config.group is not None:
-        groups = groups_in(train, config.group)
-        drawn = draw_groups(groups, share, seed, split)
-        names = sorted({groups[i] for i in drawn})
-        how += f"whole groups by {config.group}: {listed(names)}, drawn with seed {seed}"
-    elif isinstance(train.targets[0], tuple):
-        drawn, how = draw([0] * len(train), share, seed, split), how + f"drawn with seed {seed}"
-    else:
-        drawn = draw(train.targets, share, seed, split)
-        how += f"stratified, drawn with seed {seed}"
-    if not drawn or len(drawn) == len(train):
-        raise UserError(f"data.{split} takes a share of train; {share:g} of {len(train)} rows "
-                        f"leaves one side empty: {why_empty(train, config)}")  # fmt: skip
-    rest = sorted({*range(len(train))} - {*drawn})
-    return train.pick(drawn), train.pick(rest), how
-
-
-def why_empty(train: Rows, config: Any) -> str:
-    """What to do where a share of train cannot be drawn."""
-    if config.time is not None:
-        return "give --data.time a column of several dates, or a table of its own"
-    if config.group is not None:
-        return "give --data.group a column of several groups, or a table of its own"
-    if len({*train.targets}) == len(train):
-        return ("each row has a label of its own, so give --data.task numbers if they are numbers, "
-                "or --data.label COLUMN for another column")  # fmt: skip
-    return "add rows, or give a table"
-
-
-def groups_in(rows: Rows, column: str) -> list[str]:
-    """The group of each row. UserError where the table has no such column."""
-    items: Any = rows.items
-    check_column(items.table.column_names, column, rows.root, "data.group")
-    cells = _cells(items.table, column)
-    return [cells[i] for i in items.order]
-
-
-def moments_in(rows: Rows, column: str) -> Any:
-    """The moment of each row, an array. UserError where the table has no such column."""
-    items: Any = rows.items
-    check_column(items.table.column_names, column, rows.root, "data.time")
-    cells = items.table[column][:]
-    return moments_of([cells[i] for i in items.order], f"{column!r} of {rows.root}")
-
-
-def latest(moments: Any, share: float) -> list[int]:
-    """About a share of the rows, the latest: all those of a moment, or none; and never all."""
-    found, starts = np.unique(np.sort(moments), return_index=True)
-    wanted = (1 - share) * len(moments)
-    first = min(range(1, len(found)), key=lambda i: abs(starts[i] - wanted), default=len(found))
-    return np.flatnonzero(moments >= found[first]).tolist() if first < len(found) else []
-
-
-def check_sides(data: dict[str, Rows], config: Any) -> None:
-    """UserError where a group is in two splits, or a split begins before the one before has
-    ended, since what a model was chosen or tested by would then be known to it."""
-    given = [(split, data[split]) for split in ("train", "val", "test") if split in data]
-    for i, (split, rows) in enumerate(given):
-        for before, earlier in given[:i]:
-            if config.group is not None:
-                shared = {*groups_in(rows, config.group)} & {*groups_in(earlier, config.group)}
-                if shared:
-                    wants = "data.group takes groups that are on one side"
-                    got = f"{split} and {before} share {listed(sorted(shared))}"
-                    raise UserError(f"{wants}; {got}: move them, or let --data.{split} be a share")
-            if config.time is not None:
-                end, start = (
-                    moments_in(earlier, config.time).max(),
-                    moments_in(rows, config.time).min(),
-                )
-                if start <= end:
-                    wants = f"data.time takes a {split} that begins after {before} has ended"
-                    raise UserError(f"{wants}; {start} is not after {end}: divide anew")
-
-
 def finish(
     labels: tuple[str, ...],
     rows: dict[str, Rows],
@@ -296,30 +217,3 @@ def finish(
         tuple(skipped),
         scale_of(data.get("train")) if task == "numbers" else None,
     )
-
-
-def _cells(table: Any, column: str) -> list[str]:
-    """A column as it is written: whole floats without their .0, missing ones empty, numbers that
-    stand for names (`datasets.ClassLabel`) as those, lists with | between."""
-    names = getattr(table.features.get(column), "names", None)
-    names = names or getattr(getattr(table.features.get(column), "feature", None), "names", None)
-
-    def written(cell: Any) -> str:
-        if isinstance(cell, (list, tuple)):
-            return "|".join(map(written, cell))
-        if cell is None or (isinstance(cell, float) and math.isnan(cell)):
-            return ""
-        if isinstance(cell, (dict, bytes)):
-            got = f"{column!r} holds {type(cell).__name__}"
-            raise UserError(f"data takes labels that are text, numbers or lists of text; {got}")
-        if names is not None and isinstance(cell, int):
-            return names[cell] if cell >= 0 else ""  # -1 where a set hides its labels
-        return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
-
-    return [written(cell) for cell in table[column][:]]
-
-
-def lists(table: Any, column: str) -> str | None:
-    """The task "labels" where a column holds lists, else None."""
-    cells = (cell for cell in table[column][:LOOKED_AT] if cell is not None)
-    return "labels" if isinstance(next(cells, None), (list, tuple)) else None

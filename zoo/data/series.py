@@ -190,7 +190,7 @@ def date_of(given: str, key: str, moments: np.ndarray) -> Any:
         return pandas.Timestamp(given).to_datetime64()
     except ValueError as error:
         takes = "a date such as 2017-07-01" + ("" if key == "until" else ", or a share of the rows")
-        raise UserError(f"data.{key} of a series takes {takes}; got {given!r}") from error
+        raise UserError(f"data.{key} takes {takes}; got {given!r}") from error
 
 
 def start_of(given: float | str, split: str, series: Series, stop: int) -> int:

@@ -12,6 +12,8 @@ from zoo.errors import UserError, one_of, suggest
 from zoo.inputs.names import listed
 from zoo.inputs.prepare import Prepare
 
+FILES = (".txt", ".csv", ".tsv", ".json", ".jsonl", ".parquet")
+
 
 @torch.inference_mode()
 def predict(
@@ -26,6 +28,9 @@ def predict(
     if batch < 1:
         raise UserError(f"predict takes batches of at least 1; got {batch}")
     one_of("predict", "on_bad", on_bad, ("raise", "report"))
+    if isinstance(source, str) and not prepare.from_files and Path(source).suffix in FILES:
+        wants = f"predict takes a {prepare.kind} itself, or a list of them"
+        raise UserError(f"{wants}; got the name of a file, {source}: read it, or use `zoo predict`")
     sources, many = samples_of(source, column, prepare)
     target = getattr(model.head.config, "target", "label")
     answers, was_training, place = [], model.training, next(model.parameters())

@@ -1,0 +1,105 @@
+"""Which rows of a table are train, val and test: by label, by group or by time."""
+
+from typing import Any
+
+import numpy as np
+
+from zoo.data.columns import cells_of, check_column
+from zoo.data.series import date_of
+from zoo.data.splits import Rows, draw, draw_groups
+from zoo.errors import UserError
+from zoo.inputs.names import listed
+from zoo.inputs.series import moments_of, shown
+
+
+def divide(
+    train: Rows, share: float | str, seed: int, split: str, config: Any
+) -> tuple[Rows, Rows, str]:
+    """Rows of train, a share or a date -> (rows of the split, those that stay, the note on how)."""
+    how = f"{split} is {share} of train, "
+    if config.time is not None:
+        moments = moments_in(train, config.time)
+        if isinstance(share, str):
+            drawn = np.flatnonzero(moments >= date_of(share, split, moments)).tolist()
+        else:
+            drawn = latest(moments, share)
+        from_ = shown(moments[drawn].min()) if drawn else "nowhere"
+        how = f"{split} is what is from {from_} on, by {config.time}"
+    elif isinstance(share, str):
+        raise UserError(f"data.{split} takes a date with --data.time COLUMN; got {share}")
+    elif config.group is not None:
+        groups = groups_in(train, config.group)
+        drawn = draw_groups(groups, share, seed, split)
+        names = sorted({groups[i] for i in drawn})
+        how += f"whole groups by {config.group}: {listed(names)}, drawn with seed {seed}"
+    elif isinstance(train.targets[0], tuple):
+        drawn, how = draw([0] * len(train), share, seed, split), how + f"drawn with seed {seed}"
+    else:
+        drawn = draw(train.targets, share, seed, split)
+        how += f"stratified, drawn with seed {seed}"
+    if not drawn or len(drawn) == len(train):
+        raise UserError(f"data.{split} takes a share of train; {share} of {len(train)} rows "
+                        f"leaves one side empty: {why_empty(train, config)}")  # fmt: skip
+    rest = sorted({*range(len(train))} - {*drawn})
+    return train.pick(drawn), train.pick(rest), how
+
+
+def why_empty(train: Rows, config: Any) -> str:
+    """What to do where a share of train cannot be drawn."""
+    if config.time is not None:
+        moments = moments_in(train, config.time)
+        first, last = moments.min(), moments.max()
+        return f"dates run from {shown(first)} to {shown(last)}: give another date, or a table"
+    if config.group is not None:
+        return "give --data.group a column of several groups, or a table of its own"
+    if len({*train.targets}) == len(train):
+        return ("each row has a label of its own, so give --data.task numbers if they are numbers, "
+                "or --data.label COLUMN for another column")  # fmt: skip
+    return "add rows, or give a table"
+
+
+def groups_in(rows: Rows, column: str) -> list[str]:
+    """The group of each row. UserError where the table has no such column."""
+    items: Any = rows.items
+    check_column(items.table.column_names, column, rows.root, "data.group")
+    cells = cells_of(items.table, column)
+    return [cells[i] for i in items.order]
+
+
+def moments_in(rows: Rows, column: str) -> Any:
+    """The moment of each row, an array. UserError where the table has no such column."""
+    items: Any = rows.items
+    check_column(items.table.column_names, column, rows.root, "data.time")
+    cells = items.table[column][:]
+    return moments_of([cells[i] for i in items.order], f"{column!r} of {rows.root}")
+
+
+def latest(moments: Any, share: float) -> list[int]:
+    """About a share of the rows, the latest: all those of a moment, or none; and never all."""
+    found, starts = np.unique(np.sort(moments), return_index=True)
+    wanted = (1 - share) * len(moments)
+    first = min(range(1, len(found)), key=lambda i: abs(starts[i] - wanted), default=len(found))
+    return np.flatnonzero(moments >= found[first]).tolist() if first < len(found) else []
+
+
+def check_sides(data: dict[str, Rows], config: Any) -> None:
+    """UserError where a group is in two splits, or a split begins before the one before has
+    ended, since what a model was chosen or tested by would then be known to it."""
+    given = [(split, data[split]) for split in ("train", "val", "test") if split in data]
+    for i, (split, rows) in enumerate(given):
+        for before, earlier in given[:i]:
+            if config.group is not None:
+                shared = {*groups_in(rows, config.group)} & {*groups_in(earlier, config.group)}
+                if shared:
+                    wants = "data.group takes groups that are on one side"
+                    got = f"{split} and {before} share {listed(sorted(shared))}"
+                    raise UserError(f"{wants}; {got}: move them, or let --data.{split} be a share")
+            if config.time is not None:
+                end, start = (
+                    moments_in(earlier, config.time).max(),
+                    moments_in(rows, config.time).min(),
+                )
+                if start <= end:
+                    wants = f"data.time takes a {split} that begins after {before} has ended"
+                    got = f"{shown(start)} is not after {shown(end)}"
+                    raise UserError(f"{wants}; {got}: divide anew")
