@@ -502,6 +502,7 @@ def images(splits: Splits, **options: object) -> data.Batches:
     o = SimpleNamespace(**(given | options))
     config = SimpleNamespace(
         data=SimpleNamespace(augment=o.augment, flip=True, mix=o.mix),
+        optim=SimpleNamespace(class_weights="none"),
         run=SimpleNamespace(seed=o.seed, global_batch=o.global_batch),
         hw=SimpleNamespace(workers=o.workers, micro_batch=o.micro_batch, accelerator="cpu"),
     )

@@ -13,9 +13,10 @@ from sklearn.metrics import f1_score, mean_absolute_error, mean_squared_error, r
 from torch import nn
 
 import zoo
-from zoo import training
+from zoo import data, training
 from zoo.errors import UserError
 from zoo.heads import Classify
+from zoo.training import recipes
 from zoo.training.metrics import LabelsMetrics, NumbersMetrics
 from zoo.training.task import placed, standardise
 
@@ -203,3 +204,35 @@ def test_the_metric_of_another_target_is_refused(tmp_path):
     bad.write_text("text,label\na b,1.5\nb c,inf\nc d,2.5\n")
     with pytest.raises(UserError, match=r"data takes numbers; row 2 of .*bad\.csv has 'inf'"):
         training.train(RECIPE, {**flags, "data.train": str(bad)})
+
+
+def test_classes_of_few_samples_count_as_much_as_others(tmp_path):
+    """As scikit-learn's "balanced": rows over classes times rows of the class."""
+    from sklearn.utils.class_weight import compute_class_weight
+
+    file = table(tmp_path, "t.csv", lambda a, b: "hot" if a == "sun" else "cold")
+    flags = {**SMALL, "data.train": file, "optim.class_weights": "auto"}
+    config = training.resolve(RECIPE, flags).config
+    splits = data.splits(config.data, 0, "text")
+    assert any("class_weights auto makes them count the same" in note for note in splits.notes)
+    targets = np.array(splits.train.targets)
+    wanted = compute_class_weight("balanced", classes=np.array([0, 1]), y=targets)
+    model = sys.modules[recipes.load(RECIPE).__module__].build(config, splits)
+    batches = data.Batches(splits, model.record.preprocess, config)
+    for batch in batches.train_dataloader():
+        assert batch["weight"].tolist() == pytest.approx(wanted[batch["target"]].tolist())
+        answer = torch.randn(len(batch["target"]), 2)
+        total, count = model.head.loss(answer, batch)["loss"]
+        each = torch.nn.functional.cross_entropy(answer, batch["target"], reduction="none")
+        assert total.item() == pytest.approx((each * batch["weight"]).sum().item())
+        assert count == len(answer)
+    assert "weight" not in next(iter(batches.val_dataloader()))
+    result = training.train(RECIPE, {**flags, "run.dir": str(tmp_path / "run")})
+    assert result.metrics["val"]["macro_f1"] >= 0
+
+
+def test_only_one_label_each_is_weighted(tmp_path):
+    file = table(tmp_path, "t.csv", lambda a, b: len(a) + 0.5)
+    flags = {**SMALL, "data.train": file, "optim.class_weights": "auto"}
+    with pytest.raises(UserError, match="takes samples with one label each; these have numbers"):
+        training.train(RECIPE, {**flags, "run.dir": str(tmp_path / "run")})

@@ -8,7 +8,7 @@ from typing import Any
 
 from zoo.data.check import Seen, duplicate_notes, look_all, look_at, report_unreadable
 from zoo.data.layout import existing_folder, find_files, find_splits, sub_folders
-from zoo.data.splits import Rows, Splits, draw, fingerprint
+from zoo.data.splits import Rows, Splits, draw, fingerprint, histogram
 from zoo.errors import UserError
 from zoo.inputs import label_index, order_labels
 from zoo.inputs.names import listed
@@ -111,6 +111,7 @@ class _Data:
             absent = [n for n, count in zip(self.labels, part.counts(), strict=True) if not count]
             if absent:
                 self.notes.append(f"{split} has no {self.kind} of {listed(absent)}")
+        self.notes += histogram(self.labels, rows.get("train"))
         return Splits(
             self.labels,
             rows.get("train"),

@@ -9,7 +9,7 @@ from zoo.data.check import duplicate_notes, look_all, look_at, report_unreadable
 from zoo.data.columns import Columns, cells_of, check_column, is_number, lists, recognise
 from zoo.data.divide import check_sides, divide
 from zoo.data.folder import share_or_path
-from zoo.data.splits import Column, Rows, Splits, fingerprint, scale_of
+from zoo.data.splits import Column, Rows, Splits, fingerprint, histogram, scale_of
 from zoo.data.table import doubtful, place_of, read_tables
 from zoo.errors import UserError, suggest
 from zoo.inputs import clean_label, label_index, order_labels
@@ -204,6 +204,7 @@ def finish(
         absent = [name for name, count in zip(labels, counts, strict=True) if not count]
         if absent and task != "numbers":
             notes.append(f"{split} has no {kind} of {listed(absent)}")
+    notes += histogram(labels, data.get("train"))
     if skipped:
         notes.append(f"left out {len(skipped)} rows: {listed(skipped)}")
     return Splits(

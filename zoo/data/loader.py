@@ -37,8 +37,9 @@ class Samples(Dataset[tuple[Tensor, Any, tuple[int, int]]]):
         vary: Callable[[Any], Tensor],
         seed: int,
         mix: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None = None,
+        weights: Tensor | None = None,
     ):
-        self.items, self.targets = rows.items, rows.targets
+        self.items, self.targets, self.weights = rows.items, rows.targets, weights
         self.prepare, self.vary, self.seed, self.mix = prepare, vary, seed, mix
         self.kept: list[Any] | None = None
 
@@ -58,8 +59,8 @@ class Samples(Dataset[tuple[Tensor, Any, tuple[int, int]]]):
             return self.vary(loaded), self.targets[row], (epoch, row)
 
     def collate(self, samples: Sequence[tuple[Tensor, Any, tuple[int, int]]]) -> dict[str, Tensor]:
-        """Samples -> the model's inputs by name, "target", and where samples have their own measure
-        "start" and "unit"."""
+        """Samples -> the model's inputs by name, "target", where samples have their own measure
+        "start" and "unit", and the "weight" of each where classes are weighted."""
         inputs, targets = [x for x, _, _ in samples], [target for _, target, _ in samples]
         number = isinstance(targets[0], tuple) and isinstance(targets[0][0], float)
         target = torch.tensor(targets, dtype=torch.float64 if number else torch.int64)
@@ -69,7 +70,12 @@ class Samples(Dataset[tuple[Tensor, Any, tuple[int, int]]]):
             with _drawing_from(stream_seed(self.seed, "mix", *samples[0][2])):
                 batch[name], target = self.mix(batch[name], target)
         own = self.prepare.measure(inputs) if number else None
-        more = {} if own is None else dict(zip(("start", "unit"), own, strict=True))
+        more: dict[str, Tensor] = {}
+        if own is not None:
+            more["start"], more["unit"] = own
+        if self.weights is not None:
+            mixed = target.is_floating_point()
+            more["weight"] = target @ self.weights if mixed else self.weights[target]
         return {**batch, "target": target, **more}
 
 
@@ -128,7 +134,9 @@ class Batches(lightning.LightningDataModule):
         vary = self.vary.get(split, self.prepare.finish)
         training = split == "train"
         blend = mixing(self.config.data.mix, self.splits, self.prepare) if training else None
-        samples = Samples(rows, self.prepare, vary, seed, blend)
+        even = training and self.config.optim.class_weights == "auto"
+        weights = class_weights(self.splits) if even else None
+        samples = Samples(rows, self.prepare, vary, seed, blend, weights)
         if self.in_memory:
             samples.keep()
         return DataLoader(
@@ -167,6 +175,16 @@ def mixing(mix: str, splits: Splits, prepare: Prepare) -> Mix | None:
             "SpectrogramPatches, or leave them unmixed"
         )
     return Mix(mix, len(splits.labels))
+
+
+def class_weights(splits: Splits) -> Tensor:
+    """-> (classes,): what makes every class count the same in the loss of train, 1 on the mean of
+    its rows. UserError where there is not one label each."""
+    if splits.target != "label" or splits.train is None:
+        wants = "optim.class_weights takes samples with one label each"
+        raise UserError(f"{wants}; these have {splits.target}")
+    counts = torch.tensor(splits.train.counts(), dtype=torch.float32)
+    return counts.sum() / (counts.clamp(min=1) * (counts > 0).sum())
 
 
 @contextmanager

@@ -10,6 +10,9 @@ from typing import Any
 import numpy as np
 
 from zoo.data.sampling import permutation
+from zoo.inputs.names import listed
+
+UNEVEN = 3  # times
 
 
 @dataclass(frozen=True)
@@ -173,6 +176,18 @@ def labels_of(target: Any) -> list[int]:
     if isinstance(target, int):
         return [target]
     return [i for i, has in enumerate(target) if has == 1 and isinstance(has, int)]
+
+
+def histogram(labels: Sequence[str], train: Rows | None) -> list[str]:
+    """A note on how many rows each class has in train, the largest first, and what to do where one
+    has `UNEVEN` times as many as another. Nothing for numbers."""
+    counts = [] if train is None else list(zip(train.counts(), labels, strict=True))
+    counts = sorted((pair for pair in counts if pair[0]), key=lambda pair: -pair[0])
+    if not counts:
+        return []
+    uneven = counts[0][0] >= UNEVEN * counts[-1][0]
+    hint = "; --optim.class_weights auto makes them count the same" if uneven else ""
+    return [f"train has {listed((f'{n} {name}' for n, name in counts), 8)}{hint}"]
 
 
 def target_name(target: Any, labels: Sequence[str]) -> str:

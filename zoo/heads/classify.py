@@ -100,12 +100,14 @@ class Classify(Part[ClassifyConfig]):
         """(B, classes), {"target": ...} -> {"loss": (sum, count)}, summed over samples.
 
         label: (B,) int64 or (B, classes) shares, cross-entropy, of which `smoothing` is spread over
-        all classes (Szegedy et al. 2016, arXiv:1512.00567).  labels: (B, classes) of 0 and 1,
+        all classes (Szegedy et al. 2016, arXiv:1512.00567), times "weight" (B,) where the batch has
+        it.  labels: (B, classes) of 0 and 1,
         binary cross-entropy.  numbers: (B, classes), squared error; both means over classes.
         """
         target, answer, kind = batch["target"], answer.float(), self.config.target
         if kind == "label":
-            total = F.cross_entropy(answer, target, reduction="sum", label_smoothing=smoothing)
+            each = F.cross_entropy(answer, target, reduction="none", label_smoothing=smoothing)
+            total = (each * batch.get("weight", 1.0)).sum()
         else:
             error = F.mse_loss if kind == "numbers" else F.binary_cross_entropy_with_logits
             total = error(answer, target.float(), reduction="none").mean(-1).sum()

@@ -101,6 +101,9 @@ class OptimConfig:
     min_lr: float = option("share of lr left at the end of the cosine", 0.0, least=0, most=1)
     clip: float | None = option("largest norm of the gradient, null = any", 1.0, above=0)
     smoothing: float = option("label smoothing", 0.1, least=0, below=1)
+    class_weights: Literal["none", "auto"] = option(
+        "auto: classes of few samples count as much as others", "none", tasks=COLUMNS
+    )
     betas: tuple[float, float] = option("AdamW's averages", (0.9, 0.999), least=0, below=1)
 
 

@@ -15,6 +15,7 @@ from zoo.training.metrics import METRICS, Metrics, chosen
 from zoo.training.optimise import make_optimizer, make_schedule
 
 Batch = Mapping[str, Tensor]
+OF_THE_LOSS = ("target", "start", "unit", "weight")  # what a batch holds beside a model's inputs
 
 
 class Task(lightning.LightningModule):
@@ -137,7 +138,7 @@ class Task(lightning.LightningModule):
 
 def inputs_of(batch: Batch) -> dict[str, Tensor]:
     """A batch without what only its loss reads."""
-    return {name: x for name, x in batch.items() if name not in ("target", "start", "unit")}
+    return {name: x for name, x in batch.items() if name not in OF_THE_LOSS}
 
 
 def placed(answer: Tensor, batch: Batch) -> Tensor:
