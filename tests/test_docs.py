@@ -58,3 +58,16 @@ def test_model_side_does_not_grow():
 def test_families_keep_their_budget():
     families = re.findall(r"^\| `(\w+)` \| (\d+) \|$", make_docs.lines(), re.M)
     assert families and all(int(n) <= 60 for _, n in families)
+
+
+def test_the_page_on_data_names_the_columns_that_are_recognised():
+    from zoo.data.columns import NAMES
+    from zoo.data.layout import SPLIT_NAMES
+    from zoo.data.series import TIMES
+
+    page = (DOCS / "data.md").read_text()
+    for kind, names in NAMES.items():
+        assert f"| {kind} | {', '.join(names)} |" in page
+    assert f"| times | {', '.join(TIMES)}, else" in page
+    for name, split in SPLIT_NAMES.items():
+        assert f"`{name}`" in page or name in ("training", "testing"), (name, split)
