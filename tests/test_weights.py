@@ -1,15 +1,23 @@
 """Files of weights: every wrapping that is met in the wild, and nothing that would be run."""
 
 import argparse
+import hashlib
+import http.server
 import json
+import os
 import pickle
+import subprocess
+import sys
+import threading
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
 
+import zoo
 from zoo.errors import UserError
 from zoo.weights import find_weights, read_weights
 
@@ -132,3 +140,79 @@ def test_where_there_are_no_weights(tmp_path, name):
     (tmp_path / "folder").mkdir()
     with pytest.raises(UserError, match="weights are a file that ends in"):
         find_weights(tmp_path / name)
+
+
+HUB = """
+import sys
+from zoo.weights import fetch, read_weights, find_weights
+folder = fetch(sys.argv[1])
+print(sorted(read_weights(find_weights(folder))[0]), (folder / "config.json").exists())
+"""
+
+
+class Hub(http.server.BaseHTTPRequestHandler):
+    """The Hub's route of files: /owner/model/resolve/revision/file."""
+
+    files: ClassVar[dict[str, bytes]] = {}
+    asked: ClassVar[list[str]] = []
+
+    def do_HEAD(self):
+        self.answer(body=False)
+
+    def do_GET(self):
+        self.answer(body=True)
+
+    def answer(self, body: bool):
+        name = self.path.split("?")[0].rpartition("/resolve/")[2].partition("/")[2]
+        data = self.files.get(name)
+        if "/some/model/" not in self.path or data is None:
+            missing = "RepoNotFound" if "/some/model/" not in self.path else "EntryNotFound"
+            self.send_response(404)
+            self.send_header("X-Error-Code", missing)
+            self.send_header("X-Repo-Commit", "c" * 40)
+            self.end_headers()
+            return
+        self.asked.append(name)
+        self.send_response(200)
+        self.send_header("X-Repo-Commit", "c" * 40)
+        self.send_header("ETag", f'"{hashlib.sha1(data).hexdigest()}"')
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        if body:
+            self.wfile.write(data)
+
+    def log_message(self, *args):
+        pass
+
+
+@pytest.fixture
+def hub():
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_a_model_of_the_hub_is_fetched_once_and_then_read_without_network(tmp_path, hub, several):
+    index = shards(tmp_path)
+    save_file(STATE, tmp_path / "model.safetensors")
+    (tmp_path / "config.json").write_text("{}")
+    names = [p.name for p in tmp_path.glob("model*")] if several else ["model.safetensors"]
+    names = [n for n in names if not several or n != "model.safetensors"]
+    Hub.files = {name: (tmp_path / name).read_bytes() for name in ["config.json", *names]}
+    assert not several or index.name in Hub.files
+
+    def run(name, **more):
+        env = {**os.environ, "HF_ENDPOINT": hub, "HF_HOME": str(tmp_path / "home"), **more}
+        env |= {"HF_HUB_DISABLE_XET": "1", "PYTHONPATH": str(Path(zoo.__file__).parents[1])}
+        words = [sys.executable, "-c", HUB, name]
+        return subprocess.run(words, capture_output=True, text=True, env=env, timeout=120)
+
+    done = run("some/model")
+    assert done.stdout == "['a.bias', 'a.weight'] True\n", done.stderr
+    asked = len(Hub.asked)
+    assert run("some/model", HF_HUB_OFFLINE="1").stdout == done.stdout and len(Hub.asked) == asked
+    for name, more in (("some/other", {}), ("some/other", {"HF_HUB_OFFLINE": "1"})):
+        last = run(name, **more).stderr.strip().splitlines()[-1]
+        assert "load takes a folder, a file or a model of the Hub; some/other is none" in last

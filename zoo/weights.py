@@ -45,6 +45,46 @@ def find_weights(path: Path) -> Path:
     return found[0]
 
 
+def fetch(name: str) -> Path:
+    """A name on the Hub, "owner/model" or "owner/model@revision" -> the folder of its weights and
+    its config in the cache.
+
+    Each file is fetched once; HF_HUB_OFFLINE, HF_ENDPOINT and tokens are huggingface_hub's to read.
+    UserError where there is no such model, no weights in it, or no network.
+    """
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
+
+    repo, _, revision = name.partition("@")
+
+    def file(path: str) -> Path | None:
+        try:
+            return Path(hf_hub_download(repo, path, revision=revision or None))
+        except LocalEntryNotFoundError:
+            raise
+        except EntryNotFoundError:
+            return None
+
+    try:
+        config = file("config.json")
+        names = [n for wanted in FILES for n in (wanted, f"{wanted}{INDEX}")]
+        found = next((path for n in names if (path := file(n)) is not None), None)
+        if found is None:
+            has = "a config" if config else "neither a config"
+            raise UserError(f"load takes a model of the Hub with weights; {name} has {has} but no "
+                            f"{' or '.join(FILES)}")  # fmt: skip
+        if found.name.endswith(INDEX):
+            for part in sorted({*json.loads(found.read_text("utf-8"))["weight_map"].values()}):
+                file(str(part))
+    except UserError:
+        raise
+    except Exception as error:  # its own, requests', and bare ones
+        told = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise UserError(f"load takes a folder, a file or a model of the Hub; {name} is none that "
+                        f"is here, and the Hub says: {told}") from error  # fmt: skip
+    return found.parent
+
+
 def read_weights(path: Path) -> tuple[State, list[str]]:
     """A file of weights, or the index of several -> (tensors by their keys, what was taken off).
 
