@@ -213,8 +213,8 @@ def moments_in(rows: Rows, column: str) -> Any:
     """The moment of each row, an array. UserError where the table has no such column."""
     items: Any = rows.items
     check_column(items.table.column_names, column, rows.root, "data.time")
-    cells = items.table[column][:]
-    return moments_of([cells[i] for i in items.order], f"{column!r} of {rows.root}")
+    # all of them at once: few may not say which is the month
+    return moments_of(items.table[column][:], f"{column!r} of {rows.root}")[list(items.order)]
 
 
 def latest(moments: Any, share: float) -> list[int]:
@@ -256,7 +256,7 @@ def finish(
     kind: str,
 ) -> Splits:
     """With the notes on what each split holds. UserError where train has one number alone."""
-    if task == "numbers" and "train" in rows and not rows["train"].spreads()[0].deviation:
+    if task == "numbers" and "train" in rows and len({*rows["train"].targets}) == 1:
         only = rows["train"].targets[0][0]
         raise UserError(f"data.train takes numbers that differ; those of {labels[0]} are {only:g}")
     data = {split: rows[split] for split in ("train", "val", "test") if split in rows}

@@ -104,10 +104,10 @@ def doubtful(table: Any, path: Path, split: str) -> list[str]:
     """A note where cells of a CSV or TSV file seem to have swallowed rows: a quotation mark that
     nothing closes opens a cell, which then goes on up to the next one."""
     file = _split_files(path).get(split, path) if path.is_dir() else path
-    separator, broken = {".csv": ",", ".tsv": "\t"}.get(file.suffix.lower()), wrapped(table)
-    if separator is None or not broken:
+    separator = {".csv": ",", ".tsv": "\t"}.get(file.suffix.lower())
+    if separator is None:
         return []
-    found = []
+    broken, found = wrapped(table), []
     for i, row in enumerate(table.select_columns(broken)):
         inner = [line for cell in row.values() for line in (cell or "").split("\n")[1:-1]]
         if any(line.count(separator) == len(table.column_names) - 1 for line in inner):
@@ -127,7 +127,7 @@ def wrapped(table: Any) -> list[str]:
     return [
         name
         for name in table.column_names
-        if table.features[name].dtype == "string"
+        if getattr(table.features[name], "dtype", "") == "string"  # lists have none
         and pc.any(pc.match_substring(table.data.column(name), "\n")).as_py()  # type: ignore[attr-defined]
     ]
 
