@@ -184,13 +184,8 @@ def flags(tmp_path):
 
 
 def test_a_head_from_outside_is_trained_saved_and_asked(outside, flags, tmp_path):
-    mine = tmp_path / "mine.yaml"  # its own head takes other options than the recipe's
-    mine.write_text(
-        "recipe: image_classify\ndata: {}\noptim: {}\nrun: {}\n"
-        "model: {adapter: {position: sincos, class_token: false}, backbone: {heads: 4},"
-        " head: {kind: Centres, sharp: 2.0}}\n"
-    )
-    result = training.train(mine, flags)
+    custom, mine = "image_classify/custom", {"model.head.kind": "Centres", "model.head.sharp": 2.0}
+    result = training.train(custom, {**flags, **mine})  # whose own head takes a pool
     assert result.metrics["val"]["accuracy"] == 1
     model = zoo.load(tmp_path / "run")
     assert type(model.head).__name__ == "Centres" and model.head.config.sharp == 2
@@ -199,7 +194,13 @@ def test_a_head_from_outside_is_trained_saved_and_asked(outside, flags, tmp_path
         assert answer["label"] == name and answer["probabilities"].keys() == {"dark", "light"}
     given = {**flags, "run.dir": str(tmp_path / "other"), "run.epochs": 1}
     with pytest.raises(UserError, match=r"a head with dim, classes and target.*got Loose"):
-        training.train(mine, {**given, "model.head.kind": "Loose"})
+        training.train(custom, {**given, "model.head.kind": "Loose"})
+    with pytest.raises(UserError, match="Centres has no option 'pool'"):
+        training.train(custom, {**given, **mine, "model.head.pool": "mean"})
+    same = {**given, "model.head.kind": "Classify"}  # keeps what the recipe says of it
+    assert training.resolve(custom, same).config.model["head"] == {
+        "kind": "Classify", "pool": "mean",
+    }  # fmt: skip
 
 
 def test_import_looks_for_none():
