@@ -242,6 +242,11 @@ def check_sides(data: dict[str, Rows], config: Any) -> None:
                     moments_in(earlier, config.time).max(),
                     moments_in(rows, config.time).min(),
                 )
+                if start.dtype.kind != end.dtype.kind:
+                    wants = (
+                        f"data.time takes dates in each split, or numbers in each; {config.time!r}"
+                    )
+                    raise UserError(f"{wants} has {end} in {before} and {start} in {split}")
                 if start <= end:
                     wants = f"data.time takes a {split} that begins after {before} has ended"
                     raise UserError(f"{wants}; {start} is not after {end}: divide anew")
