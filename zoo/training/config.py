@@ -221,13 +221,17 @@ def _lay(under: Layer, over: Layer) -> None:
     """Puts a layer on top: `head` takes the place of all below `head`.
 
     Another form of model takes the place of the whole model: `--model.load PATH` that of a recipe's
-    `model.name` and of the options that go with it.
+    `model.name` and of the options that go with it. So does another kind of head that of the head:
+    what it needs comes from the backbone and the data.
     """
     forms = _forms(over)
     if len(forms) > 1:
         places = " and ".join(f"{form}{over[key].at}" for form, key in forms.items())
         raise UserError(f"model takes one of {', '.join(MODEL_FORMS)}; got {places}, keep one")
     replaced = [*over, "model"] if forms and _forms(under).keys() - forms.keys() else [*over]
+    had = under.get("model.head.kind", Given("Classify", ""))
+    if over.get("model.head.kind", had).value != had.value:
+        replaced.append("model.head")
     for key in under.keys() - over.keys():
         if any(_inside(key, other) or _inside(other, key) for other in replaced):
             del under[key]
