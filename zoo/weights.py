@@ -56,19 +56,21 @@ def fetch(name: str) -> Path:
     from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 
     repo, _, revision = name.partition("@")
+    unreachable: list[Exception] = []
 
     def file(path: str) -> Path | None:
         try:
             return Path(hf_hub_download(repo, path, revision=revision or None))
-        except LocalEntryNotFoundError:
-            raise
-        except EntryNotFoundError:
+        except EntryNotFoundError as error:  # also where there is no network, and it is not here
+            unreachable.extend([error] if isinstance(error, LocalEntryNotFoundError) else [])
             return None
 
     try:
         config = file("config.json")
         names = [n for wanted in FILES for n in (wanted, f"{wanted}{INDEX}")]
         found = next((path for n in names if (path := file(n)) is not None), None)
+        if found is None and unreachable:
+            raise unreachable[-1]
         if found is None:
             has = "a config" if config else "neither a config"
             raise UserError(f"load takes a model of the Hub with weights; {name} has {has} but no "
