@@ -158,6 +158,32 @@ def test_ctrl_c_ends_with_one_line(
         cli.main(["train", "image_classify/vit", "--data.train", "x", "--debug"])
 
 
+INTERRUPTED = """\
+import sys
+class Interrupt:
+    def find_spec(self, name, *_):
+        if name == "torch":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupt())
+from zoo.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("words", [["list", "models"], ["predict", "x", "y"], ["evaluate", "x"]])
+def test_ctrl_c_during_imports_ends_with_one_line(words: list[str]):
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, *words], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+
+
+def test_wrong_words_wait_for_no_torch():
+    code = "import sys; from zoo import cli; cli.main(['trian']); print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
 def test_a_closed_pipe_is_no_error(house: Path):
     words = [sys.executable, "-m", "zoo.cli", "list", "models"]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
