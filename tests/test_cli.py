@@ -617,6 +617,34 @@ def test_what_nobody_foresaw_is_one_sentence_and_with_debug_a_traceback(monkeypa
         cli.main(["list", "--debug"])
 
 
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (
+            PermissionError(13, "Permission denied", "pictures/3"),
+            "pictures/3 cannot be read or written: Permission denied; give what this user may read "
+            "and write",
+        ),
+        (
+            OSError(5, "Input/output error", Path("a.csv")),
+            "a.csv cannot be read or written: Input/output error; the same with --debug shows where",
+        ),
+        (
+            OSError(28, "No space left on device", "/tmp/scratch"),
+            "a file cannot be written: No space left on device; make room, or write to another disk",
+        ),
+    ],
+)
+def test_what_the_system_refuses_is_one_sentence(monkeypatch, capsys, error, sentence):
+    def fails(*_):
+        raise error
+
+    monkeypatch.setitem(cli.COMMANDS, "list", fails)
+    assert said(capsys, "list", code=2) == sentence + "\n"
+    with pytest.raises(OSError, match=error.strerror):
+        cli.main(["list", "--debug"])
+
+
 @pytest.mark.parametrize("flag", ["--data.train", "--data.val", "--data.test", "--run.dir"])
 def test_empty_paths_are_no_paths(flag, capsys):
     assert cli.main(["show", "image_classify/vit_tiny_scratch", flag, ""]) == 2

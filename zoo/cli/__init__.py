@@ -5,6 +5,7 @@ stderr, exit code 2; Ctrl-C gives 130, also during the seconds in which a comman
 """
 
 import argparse
+import errno
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -16,6 +17,11 @@ from zoo.errors import UserError, suggest
 
 __all__ = ["main", "script"]
 
+FULL = (
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EFBIG,
+)  # errors of a write, which name no file or a passing one
 Command = Callable[[argparse.Namespace, Flags], int]
 
 
@@ -69,6 +75,9 @@ def guarded(run: Callable[[], int], debug: bool) -> int:
     except Exception as error:  # the border to the user: what nobody foresaw is told, not dumped
         if debug:
             raise
+        if isinstance(error, OSError) and (said := about_file(error)):
+            print(said, file=sys.stderr)
+            return 2
         told = str(error).splitlines()[:1] or ["no words"]
         print(
             f"zoo met what it does not explain, {type(error).__name__}: {told[0][:300]}; "
@@ -76,6 +85,17 @@ def guarded(run: Callable[[], int], debug: bool) -> int:
             file=sys.stderr,
         )
         return 1
+
+
+def about_file(error: OSError) -> str:
+    """What the system says of a file or a disk, in one sentence; "" where it is about neither."""
+    if error.errno in FULL:
+        return f"a file cannot be written: {error.strerror}; make room, or write to another disk"
+    if error.filename is None or not error.strerror:
+        return ""
+    allowed = "give what this user may read and write"
+    todo = allowed if isinstance(error, PermissionError) else "the same with --debug shows where"
+    return f"{error.filename} cannot be read or written: {error.strerror}; {todo}"
 
 
 def command(words: list[str]) -> int:
