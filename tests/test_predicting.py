@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import math
+import os
 from pathlib import Path
 
 import datasets
@@ -15,6 +16,7 @@ from PIL import Image
 import zoo
 from zoo import cli
 from zoo.cli import predicting
+from zoo.data import layout
 from zoo.errors import UserError
 from zoo.inputs import PrepareText
 from zoo.inputs.text import train_tokenizer
@@ -238,3 +240,30 @@ def test_lines_and_files_that_cannot_be_read_stop_no_others(saved, capsys, monke
     Path("texts").mkdir()
     Path("a.txt").rename("texts/a.txt")
     assert [row["text"] for row in shown(capsys, "texts", code=1)] == [r["text"] for r in rows[:3]]
+
+
+def test_a_folder_is_walked_as_in_training(saved, capsys):
+    """Linked folders are followed, once; what cannot be read is told in its row."""
+    Path("elsewhere").mkdir()
+    Path("elsewhere/a.txt").write_text("a cold day\n")
+    Path("texts/.cache").mkdir(parents=True)
+    Path("texts/.cache/a.txt").write_text("hidden\n")
+    Path("texts/linked").symlink_to("../elsewhere")
+    Path("texts/loop").symlink_to("../texts")
+    Path("texts/dangling.txt").symlink_to("nowhere.txt")
+    os.mkfifo("texts/pipe.txt")
+    rows = shown(capsys, "texts", code=1)
+    assert [row.get("file", row.get("text")) for row in rows] == [
+        "texts/dangling.txt", "a cold day", "texts/pipe.txt",
+    ]  # fmt: skip
+    assert [row["error"].rpartition(": ")[0] or row["error"] for row in rows if "error" in row] == [
+        "zoo predict takes texts; texts/dangling.txt cannot be read",
+        "zoo predict takes texts; texts/pipe.txt is no regular file",
+    ]
+    for name in ("texts/dangling.png", "elsewhere/b.png"):
+        Path(name).symlink_to("nowhere.png")
+    found, _ = layout.find_files(Path("."), "data.train")
+    trained = {str(file) for files in found.values() for file in files}
+    assert {*predicting.find_files(Path("texts"), "picture")} == {
+        "texts/dangling.png", "texts/linked/b.png",
+    } <= trained  # fmt: skip

@@ -19,7 +19,7 @@ from zoo.cli.arguments import Flags
 from zoo.cli.table import align, say, write_table
 from zoo.data.columns import input_of
 from zoo.data.layout import ENDINGS as FILES
-from zoo.data.layout import is_hidden, is_kind
+from zoo.data.layout import files_below, is_kind
 from zoo.data.splits import Column
 from zoo.data.table import READERS, is_table, read_tables
 from zoo.errors import SampleError, UserError
@@ -143,9 +143,9 @@ def samples_at(path: Path, word: str, kind: str, column: str | None) -> Iterable
     if kind in FILES:
         return (Sample({"file": file}, file) for file in find_files(path, kind))
     if kind == "text" and path.is_dir():
-        files = sorted(f for f in path.rglob("*.txt") if not is_hidden(f, path))
+        files = [f for f in files_below(path, []) if f.suffix.lower() == ".txt"]
         if files:
-            return chain.from_iterable(map(lines_of, map(str, files)))
+            return chain.from_iterable(map(lines_below, files))
     more = ", lines of a .txt file, or - for those of stdin" if kind == "text" else ""
     wants = f"zoo predict takes {many(kind)} of a table ({', '.join(READERS)}){more}"
     raise UserError(f"{wants}; got {word}")
@@ -169,6 +169,14 @@ def lines_of(word: str) -> Iterator[Sample]:
     return map(line_of, lines[:-1] if lines[-1] == b"" else lines)
 
 
+def lines_below(file: Path) -> Iterable[Sample]:
+    """The lines of a file in a folder, or one row that says why there are none."""
+    if file.exists() and not file.is_file():  # a pipe, which may never end
+        reason = SampleError(f"zoo predict takes texts; {file} is no regular file")
+        return [Sample({"file": str(file)}, reason)]
+    return samples_in(str(file), "text", None, alone=False)
+
+
 def read_stdin() -> bytes:
     """All of stdin; a stand-in of text for it too."""
     return sys.stdin.buffer.read() if hasattr(sys.stdin, "buffer") else sys.stdin.read().encode()
@@ -187,11 +195,10 @@ def line_of(line: bytes) -> Sample:
 def find_files(path: Path, kind: str) -> list[str]:
     """A file as it is, a folder -> what lies below it, a pattern -> what fits; sorted.
 
-    Hidden files and folders below a folder are left out, as in training.
+    Below a folder it is as in training: links are followed, and what is hidden is left out.
     """
     if path.is_dir():
-        below = (p for p in path.rglob("*") if is_kind(p, kind))
-        found = sorted(str(p) for p in below if p.is_file() and not is_hidden(p, path))
+        found = [str(p) for p in files_below(path, []) if is_kind(p, kind)]
     elif glob.has_magic(str(path)) and not path.exists():
         found = sorted(f for f in glob.glob(str(path), recursive=True) if os.path.isfile(f))
     else:
