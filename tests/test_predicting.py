@@ -186,7 +186,7 @@ def test_pictures_of_a_table(tmp_path, capsys, monkeypatch):
 def test_answers_are_written_as_they_come_and_rows_read_in_their_turn(saved, capsys, monkeypatch):
     """So a table may be larger than memory: nothing of it is held but a batch."""
     Path("big.csv").write_text("text,n\n" + "".join(f"a cold day,{i}\n" for i in range(500)))
-    samples = iter(predicting.samples_in("big.csv", "text", None))
+    samples = iter(predicting.samples_in("big.csv", "text", predicting.Input()))
     read = []
     watched = (read.append(sample.row["n"]) or sample for sample in samples)
     texts = predicting.as_text(predicting.answer(saved, watched, "raise"), "jsonl")
@@ -267,3 +267,15 @@ def test_a_folder_is_walked_as_in_training(saved, capsys):
     assert {*predicting.find_files(Path("texts"), "picture")} == {
         "texts/dangling.png", "texts/linked/b.png",
     } <= trained  # fmt: skip
+
+
+def test_the_column_of_the_run_is_remembered(saved, capsys):
+    Path("t.csv").write_text("note,said\nx,a cold day\n")
+    Path("other.csv").write_text("text,note\na warm night,x\n")
+    assert "has note, said: give --input COLUMN" in shown(capsys, "t.csv", code=2)
+    Path("config.yaml").write_text("data: {input: said}\n")
+    answers = saved.predict(["a cold day", "a warm night"])
+    for row, answer in zip(shown(capsys, "t.csv", "other.csv"), answers, strict=True):
+        assert row["label"] == answer["label"]
+        assert row["probabilities"] == pytest.approx(answer["probabilities"])
+    assert shown(capsys, "t.csv", "--input", "note")[0]["label"] == saved.predict(["x"])[0]["label"]
