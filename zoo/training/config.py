@@ -178,14 +178,21 @@ def flatten(mapping: Mapping[str, Any], above: str = "") -> dict[str, Any]:
 
 
 def unflatten(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """{"head.pool": "mean"} -> {"head": {"pool": "mean"}}."""
+    """{"head.pool": "mean"} -> {"head": {"pool": "mean"}}.
+
+    Text with options below it is a kind: {"position": "rope", "position.base": 100} ->
+    {"position": {"kind": "rope", "base": 100}}.
+    """
     nested: dict[str, Any] = {}
     for dotted, value in flat.items():
         *path, last = dotted.split(".")
         inner = nested
         for key in path:
-            inner = inner.setdefault(key, {})
-        inner[last] = value
+            if not isinstance(inner.setdefault(key, {}), dict):
+                inner[key] = {"kind": inner[key]}
+            inner = inner[key]
+        below = inner.get(last)
+        inner[last] = {"kind": value, **below} if isinstance(below, dict) else value
     return nested
 
 
@@ -221,15 +228,22 @@ def _lay(under: Layer, over: Layer) -> None:
     """Puts a layer on top: `head` takes the place of all below `head`.
 
     Another form of model takes the place of the whole model: `--model.load PATH` that of a recipe's
-    `model.name` and of the options that go with it.
+    `model.name` and of the options that go with it. What is below the name of a kind joins it:
+    `--model.position.base 100` a recipe's `model.position: rope`.
     """
+    for key, given in over.items():
+        below = next((k for k in over if k.startswith(f"{key}.")), None)
+        if below and not isinstance(given.value, str):
+            both = f"{key}{given.at} and {below}{over[below].at}"
+            raise UserError(f"{key} takes options below a kind's name; got {both}: keep one")
     forms = _forms(over)
     if len(forms) > 1:
         places = " and ".join(f"{form}{over[key].at}" for form, key in forms.items())
         raise UserError(f"model takes one of {', '.join(MODEL_FORMS)}; got {places}, keep one")
     replaced = [*over, "model"] if forms and _forms(under).keys() - forms.keys() else [*over]
     for key in under.keys() - over.keys():
-        if any(_inside(key, other) or _inside(other, key) for other in replaced):
+        named = key.startswith("model.") and isinstance(under[key].value, str)
+        if any(_inside(key, k) or (_inside(k, key) and not named) for k in replaced):
             del under[key]
     under |= over
 

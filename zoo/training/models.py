@@ -84,7 +84,7 @@ def make_model(
             made = fitted(prepare, Part.of_config[type(family.build(**columns)[0])])
         wanted = {} if target == "label" else {"target": target}
         given = {} if made is None else made.adapter()
-        model = create(name, classes=list(labels), **{**wanted, **given, **options})
+        model = create(name, classes=list(labels), **{**wanted, **given, **named(options)})
         if made is not None:
             model.record = replace(model.record, preprocess=made)
         key = "name"
@@ -110,6 +110,14 @@ def text(options: dict[str, Any], key: str, wants: str) -> str:
     if not isinstance(value, str):
         raise OptionError(f"model.{key} takes {wants}; got {value!r}", key)
     return value
+
+
+def named(options: Mapping[str, Any]) -> dict[str, Any]:
+    """{"position.base": 100, "position.kind": "rope"} -> {"position": "rope", "position.base":
+    100}, as `create` takes them: a kind in front of its options."""
+    kind = ".kind"
+    names = {key.removesuffix(kind): v for key, v in options.items() if key.endswith(kind)}
+    return names | {key: v for key, v in options.items() if not key.endswith(kind)}
 
 
 def load_for(path: str, labels: Sequence[str]) -> Model:
