@@ -11,14 +11,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 from PIL import Image
 
 import zoo
 from zoo import cli, training
-from zoo.cli.arguments import split_flags
+from zoo.cli.arguments import split_flags, typed
 from zoo.cli.table import align, write_table
 from zoo.errors import UserError
 from zoo.training import recipes
+from zoo.training.models import KINDS, make_model, stand_in
 
 CONFIG = """\
 # A small one
@@ -585,7 +587,24 @@ def test_show_has_the_models_own_options(house: Path, capsys: pytest.CaptureFixt
     assert values["model.backbone.drop_tokens"] == ["0.0", "default"]
     assert values["model.block.mlp.activation"] == ["gelu", "default"]
     assert not {"model.backbone.drop_path", "model.head.classes"} & values.keys()
-    assert int(last.split()[3]) == sum(row[-1] == "default" for row in rows)
+    assert values["model.head.target"] == ["from the data"]
+    assert int(last.split()[3]) == sum(row[-1] in ("default", "from the data") for row in rows)
+
+
+@pytest.mark.parametrize("name", recipes.names())
+def test_show_gives_options_as_flags_take_them(name: str, capsys: pytest.CaptureFixture[str]):
+    """Each line's key is taken, as `train` would, with the value beside it."""
+    rows = cells(said(capsys, "show", name, "--all"))
+    lines = {row[0]: row[1] for row in rows if row[0].startswith("model.") and row[-1] == "default"}
+    assert len(lines) > 15
+    kind = KINDS[name.split("/")[0]]
+    for key, value in lines.items():
+        model = training.resolve(name, typed({"data.train": "x", key: value})).config.model
+        with torch.device("meta"):
+            make_model(model, ["a", "b"], kind=kind, prepare=stand_in(kind))
+    data = {row[0] for row in rows if row[-1] == "from the data"}
+    sequences = {"model.adapter.length", "model.adapter.size"}
+    assert "model.head.target" in data and (kind == "picture" or data & sequences)
 
 
 def test_show_reads_a_saved_model(house: Path, capsys: pytest.CaptureFixture[str]):

@@ -51,6 +51,10 @@ __all__ = [
 ]
 
 MODEL_FORMS = ("name", "load", "backbone")  # a model section has one of them
+PARTS = (  # one of these comes with a backbone that is a model's form
+    "model.backbone", "model.backbone.kind", "model.backbone.dim", "model.backbone.depth",
+    "model.backbone.heads", "model.backbone.stages", "model.adapter.kind",
+)  # fmt: skip
 OTHER_NAMES = {  # what people call a key elsewhere
     "batch_size": "run.global_batch",
     "gpus": "hw.devices",
@@ -238,7 +242,7 @@ def _lay(under: Layer, over: Layer) -> None:
             raise UserError(f"{key} takes options below a kind's name; got {both}: keep one")
     forms = _forms(over)
     if len(forms) > 1:
-        places = " and ".join(f"{form}{over[key].at}" for form, key in forms.items())
+        places = " and ".join(f"model.{form}{over[key].at}" for form, key in forms.items())
         raise UserError(f"model takes one of {', '.join(MODEL_FORMS)}; got {places}, keep one")
     replaced = [*over, "model"] if forms and _forms(under).keys() - forms.keys() else [*over]
     for key in under.keys() - over.keys():
@@ -249,10 +253,13 @@ def _lay(under: Layer, over: Layer) -> None:
 
 
 def _forms(layer: Layer) -> dict[str, str]:
-    """The forms of model that a layer gives, each with the first of its keys."""
-    keys = {
-        f: [key for key in layer if _inside(key, f)] for f in map("model.{}".format, MODEL_FORMS)
-    }
+    """The forms of model that a layer gives, each with the first of its keys.
+
+    A backbone's further options, such as `model.backbone.norm`, are options of a named model too.
+    """
+    keys = {f: [key for key in layer if _inside(key, f"model.{f}")] for f in MODEL_FORMS}
+    if not any(key in layer for key in PARTS):
+        del keys["backbone"]
     return {form: given[0] for form, given in keys.items() if given}
 
 

@@ -176,6 +176,8 @@ def assemble(
 
     def part(section: str, default: str, **options: Any) -> Any:
         given = {k: v for k, v in (sections.get(section) or {}).items() if k != "kind"}
+        if section == "backbone":  # whose options go by dotted name
+            given = named(flatten(given))
         made = kind_of(section, default)
         takes = {field.name for field in fields(made.Config)}
         given = {key: value for key, value in options.items() if key in takes} | given
