@@ -564,6 +564,29 @@ def test_a_model_that_cannot_be_trained_is_refused_with_its_flag(
     assert "load" in words[0] or re.search(rf"\((?:{flags[1:]})\)\n$", text)
 
 
+def test_another_kind_by_a_flag_leaves_out_what_the_file_says_of_the_first():
+    flags = {"data.train": "x", "model.adapter.kind": "SwinPatches", "model.adapter.dim": 24}
+    found = training.resolve("image_classify/custom", flags)
+    assert found.config.model == {
+        "adapter": {"kind": "SwinPatches", "size": 32, "dim": 24},
+        "backbone": {"kind": "Backbone"},
+        "head": {"pool": "mean"},
+    }
+    (note,) = found.notes
+    assert re.sub(r" \(\S+:\d+\)", "", note) == (
+        "left out, not for the kind that a flag names: model.adapter.patch, "
+        "model.adapter.position, model.adapter.class_token, model.backbone.dim, "
+        "model.backbone.depth, model.backbone.heads"
+    )
+    with torch.device("meta"):
+        assert len(make_model(found.config.model, ["a", "b"]).backbone.stages) == 4
+    same = training.resolve("image_classify/custom", flags | {"model.adapter.kind": "Patches"})
+    assert same.notes == () and same.config.model["adapter"]["position"] == "sincos"
+    resolved = training.resolve("image_classify/custom", flags | {"model.adapter.position": "none"})
+    with pytest.raises(UserError, match="SwinPatches has no option 'position'"):
+        make_model(resolved.config.model, ["a", "b"])
+
+
 def test_values_of_another_type_in_a_file_are_refused_with_their_line(
     house: Path, capsys: pytest.CaptureFixture[str]
 ):

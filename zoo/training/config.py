@@ -30,6 +30,7 @@ from zoo.training.schema import (
     check,
     wording,
 )
+from zoo.training.swap import leave_out
 
 __all__ = [
     "Config",
@@ -83,6 +84,7 @@ class Draft(NamedTuple):
     path: Path
     values: dict[str, Any]
     origins: dict[str, Origin]
+    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,8 @@ class Resolved:
     config: Config
     origins: dict[str, Origin]
     path: Path
+    notes: tuple[str, ...] = ()
+    """What of the file was left out."""
 
     def locate(self, key: str) -> str:
         """`file:line` or the flag that gave a key, "" where nowhere."""
@@ -142,7 +146,7 @@ def resolve(recipe: str | Path, overrides: Mapping[str, Any] | None = None) -> R
         raise UserError(f"{draft.name} needs a model; give {ways}, or {here}")
     sections = {section: kind(**nested[section]) for section, kind in SECTIONS.items()}
     config = Config(recipe=draft.name, model=nested["model"], **sections)
-    return Resolved(config, draft.origins, draft.path)
+    return Resolved(config, draft.origins, draft.path, draft.notes)
 
 
 def collect(recipe: str | Path, overrides: Mapping[str, Any] | None = None) -> Draft:
@@ -153,7 +157,7 @@ def collect(recipe: str | Path, overrides: Mapping[str, Any] | None = None) -> D
     flags = {key: Given(value, f"--{key}") for key, value in flatten(overrides or {}).items()}
 
     given: Layer = {k.name: Given(k.default, "") for k in KEYS.values() if k.of(name)}
-    origins = dict.fromkeys(given, Origin("default"))
+    origins, notes = dict.fromkeys(given, Origin("default")), ()
     preset = _preset(flags if "hw.preset" in flags else written)
     layers = ("recipe", written), ("preset", preset), ("flag", flags)
     for layer, values in layers:
@@ -161,12 +165,13 @@ def collect(recipe: str | Path, overrides: Mapping[str, Any] | None = None) -> D
             if key in KEYS and not KEYS[key].of(name):
                 tasks = " and ".join(KEYS[key].tasks)
                 raise UserError(f"{key} is a key of {tasks}; {name} has none of it{value.at}")
+        notes = leave_out(given, flags) if layer == "flag" else notes
         _lay(given, values)
         origins |= {key: Origin(layer, value.where) for key, value in values.items()}
     order = [*KEYS, *given]  # the sections' own order, the model's options after it
     values = {key: _typed(key, given[key]) for key in sorted(given, key=order.index)}
     origins = {"recipe": Origin("recipe", shown(path))} | {key: origins[key] for key in values}
-    return Draft(name, path, values, origins)
+    return Draft(name, path, values, origins, notes)
 
 
 def flatten(mapping: Mapping[str, Any], above: str = "") -> dict[str, Any]:

@@ -11,7 +11,7 @@ from zoo.errors import UserError
 from zoo.registry import load
 from zoo.training import recipes
 from zoo.training.config import Config, flatten, placing, resolve
-from zoo.training.console import speaking
+from zoo.training.console import log, speaking
 from zoo.training.hardware import make_trainer, plan
 from zoo.training.run import RunResult, sentence
 from zoo.training.schema import KEYS
@@ -31,6 +31,9 @@ def train(
     UserError for whatever does not fit, before anything is written.
     """
     resolved = resolve(recipe, overrides)
+    with speaking():
+        for note in resolved.notes:
+            log.info(f"model: {note}")
     try:
         with placing(resolved.origins):
             return (main or recipes.load(resolved.config.recipe))(resolved.config)
