@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo.errors import OptionError, one_of, suggest
-from zoo.extend import kinds
+from zoo.extend import fault_of, kinds
 from zoo.inputs import Prepare, PrepareSeries, PrepareSound, PrepareText, Preprocess
 from zoo.inputs.text import train_tokenizer
 from zoo.model import Model, Record
@@ -172,6 +172,10 @@ def assemble(
 
     def kind_of(section: str, default: str) -> type[Part]:
         name = (sections.get(section) or {}).get("kind", default)
+        reason = fault_of(section, name)
+        if reason and name not in kinds(section):
+            got = f"got {name!r}, a plugin that cannot be used: {reason}"
+            raise OptionError(f"model takes the {section}.kind of a part; {got}", f"{section}.kind")
         return kinds(section)[one_of("model", f"{section}.kind", name, kinds(section))]
 
     def part(section: str, default: str, **options: Any) -> Any:
