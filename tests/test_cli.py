@@ -508,6 +508,20 @@ def test_align():
     assert align([["a", 1], ["long", ""]]) == "a     1\nlong\n"
 
 
+STEERING = "a\x1b[31m\x9b1m\u202eb\u2066\n\u2028c\u200d"
+
+
+def test_nothing_in_a_cell_steers_the_terminal(monkeypatch: pytest.MonkeyPatch):
+    escaped = r"a\x1b[31m\x9b1m\u202eb\u2066\n\u2028c" + "\u200d"  # a joiner is part of a text
+    assert align([[STEERING, "é"]]) == f"{escaped}  é\n"
+    screen = io.StringIO()
+    screen.isatty = lambda: True  # type: ignore[method-assign]
+    monkeypatch.setattr(sys, "stdout", screen)
+    monkeypatch.setenv("COLUMNS", "80")
+    write_table(["x"], [[STEERING]])
+    assert escaped in screen.getvalue()
+
+
 def test_tables_on_a_terminal(monkeypatch: pytest.MonkeyPatch):
     screen = io.StringIO()
     screen.isatty = lambda: True  # type: ignore[method-assign]
