@@ -74,8 +74,8 @@ def evaluate(
         task = model.head.config.target  # type: ignore[union-attr]  # a run's model has a head
         config = replace(config, data=replace(config.data, task=task))
     script = sys.modules[recipes.load(config.recipe).__module__]
-    source = Path(str(config.data.test))
-    alone = test is not None or source.is_dir() or (given and is_table(config.data.test))
+    source = str(config.data.test)
+    alone = test is not None or Path(source).is_dir() or (given and is_table(source))
     splits = script.held_out(config, model.record.labels) if alone else script.splits(config)
     if splits.labels != model.record.labels:
         other = sorted({*splits.labels} ^ {*(model.record.labels or ())})
