@@ -203,5 +203,25 @@ def test_a_head_from_outside_is_trained_saved_and_asked(outside, flags, tmp_path
     }  # fmt: skip
 
 
+def test_what_a_plugin_would_bring_is_asked_for_with_its_reason(outside, tmp_path, capsys):
+    body = zoo.Backbone(dim=16, depth=1, heads=2)
+    head = zoo.heads.Classify(dim=16, classes=2, pool="mean")
+    zoo.Model(extend.kinds("adapter")["Points"](dim=16), body, head).save(tmp_path / "m")
+    file = tmp_path / "m" / "config.json"
+    for name, hint in {
+        "Stretches": r"'Stretches' in .*: install the package that brings it \(`zoo list plugins`\)$",
+        "Old": r"'Old' in .*: its api is 0; this version takes 1$",
+    }.items():
+        file.write_text(file.read_text().replace('"Points"', f'"{name}"'))
+        with pytest.raises(zoo.UserError, match=hint):
+            zoo.load(tmp_path / "m")
+        file.write_text(file.read_text().replace(f'"{name}"', '"Points"'))
+    assert cli.main(["show", "image_classify/custom", "--model.head.kind", "Boom"]) == 2
+    assert capsys.readouterr().err == (
+        "model takes the head.kind of a part; got 'Boom', a plugin that cannot be used: "
+        "RuntimeError: boom (--model.head.kind)\n"
+    )
+
+
 def test_import_looks_for_none():
     assert not any("entry_points" in line for line in open(zoo.__file__, encoding="utf-8"))

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from zoo import checkpoint
 from zoo.errors import OptionError, UserError, require, suggest
-from zoo.extend import families, kinds
+from zoo.extend import families, fault_of, kinds
 from zoo.families import Family
 from zoo.inputs import Prepare, Preprocess
 from zoo.model import CARRIED, Model, Record, load_state
@@ -147,7 +147,9 @@ def read_config(section: str, saved: Any, where: Path) -> Any:
         return None
     fields, known = dict(saved) if isinstance(saved, dict) else {}, kinds(section)
     if (kind := fields.pop("kind", None)) not in known:
-        raise UserError(f"load takes the {section} {' or '.join(known)}; got {kind!r} in {where}")
+        hint = fault_of(section, kind) or "install the package that brings it (`zoo list plugins`)"
+        got = f"got {kind!r} in {where}: {hint}"
+        raise UserError(f"load takes the {section} {' or '.join(known)}; {got}")
     return make_config(known[kind].Config, fields, kind)
 
 
