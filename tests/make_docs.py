@@ -14,7 +14,7 @@ from peers import CASES, distance, noisy
 import zoo
 
 ROOT = Path(__file__).parents[1]
-MODEL_SIDE = ("registry.py", "extend.py", "model.py", "checkpoint.py", "convert.py", "tokens.py", "shapes.py",
+MODEL_SIDE = ("registry.py", "extend.py", "model.py", "checkpoint.py", "weights.py", "convert.py", "tokens.py", "shapes.py",
               "errors.py", "__init__.py", "families", "adapters", "heads", "nn", "ops")  # fmt: skip
 
 
@@ -66,11 +66,11 @@ def parity() -> str:
     for case in CASES:
         peer = noisy(case.peer())
         model = zoo.create(case.name, **dict(case.options)).eval()
-        zoo.load_state(model, peer.state_dict(), layout=case.layout)
+        zoo.load_state(model, case.state(peer), layout=case.layout)
         with torch.no_grad():
             features = f"{distance(*case.features(model, peer)):.0e}"
             answer = "-" if case.answer is None else f"{distance(*case.answer(model, peer)):.0e}"
-        back, theirs = model.state_for(case.layout), peer.state_dict()
+        back, theirs = model.state_for(case.layout), case.state(peer)
         same = back.keys() == theirs.keys() and all(
             torch.equal(back[k], t) for k, t in theirs.items()
         )

@@ -43,7 +43,10 @@ def model_side():
     return int(re.search(r"\*\*together\*\* \| \*\*(\d+)\*\*", make_docs.lines()).group(1))
 
 
-@pytest.mark.xfail(strict=True, reason="2,410 code lines: two rounds of shortening stopped there")
+@pytest.mark.xfail(
+    strict=True,
+    reason="2,382 code lines before loading from elsewhere came: two rounds of shortening stopped there",
+)
 def test_model_side_reaches_its_budget():
     assert model_side() <= 2000
 
@@ -52,7 +55,7 @@ def test_model_side_does_not_grow():
     """Families apart: each new one adds its own lines."""
     families = make_docs.total(make_docs.ROOT / "zoo" / "families")
     grown = "raise the figure if what came in is worth it, in the same commit"
-    assert model_side() - families <= 2135, grown
+    assert model_side() - families <= 2381, grown
 
 
 def test_families_keep_their_budget():

@@ -14,7 +14,7 @@ def loaded(case):
     """(ours, theirs) with the same weights."""
     peer = noisy(case.peer())
     model = zoo.create(case.name, **dict(case.options)).eval()
-    return zoo.load_state(model, peer.state_dict(), layout=case.layout), peer
+    return zoo.load_state(model, case.state(peer), layout=case.layout), peer
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.id)
@@ -27,10 +27,10 @@ def test_equal_outputs(case):
 
 
 def gives_back(model, peer, case):
-    back, theirs = model.state_for(case.layout), peer.state_dict()
+    back, theirs = model.state_for(case.layout), case.state(peer)
     assert back.keys() == theirs.keys()
     assert all(torch.equal(back[key], tensor) for key, tensor in theirs.items())
-    case.peer().load_state_dict(back)  # the peer takes it, strictly
+    case.take(peer, back)  # strictly
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.id)
@@ -43,11 +43,7 @@ def test_back_bit_for_bit(case):
 def test_ours_survives_the_way_there_and_back(case):
     model = noisy(zoo.create(case.name, **dict(case.options)))
     again = zoo.create(case.name, **dict(case.options))
-    carried = noisy(case.peer()).state_dict()
-    theirs = {
-        **{k: t for k, t in carried.items() if k.startswith("pooler.")},
-        **model.state_for(case.layout),
-    }
+    theirs = {**case.state(noisy(case.peer())), **model.state_for(case.layout)}
     zoo.load_state(again, theirs, layout=case.layout)
     assert all(torch.equal(t, again.state_dict()[k]) for k, t in model.state_dict().items())
 

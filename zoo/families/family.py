@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from zoo.convert import Rule
@@ -31,8 +31,15 @@ class Family:
     and whose other groups are columns that stand in the name as whole numbers."""
     listed: tuple[str, ...] = ()
     """The names that are listed, where `pattern` takes more than the rows."""
+    facts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Columns that models of a layout have otherwise and its keys cannot tell, by layout."""
     api: int = 1
     """The version of this interface that a family from another package was written for."""
+
+    @property
+    def layouts(self) -> tuple[str, ...]:
+        """The names of the layouts it has rules for."""
+        return tuple(self.rules)
 
     @property
     def names(self) -> tuple[str, ...]:

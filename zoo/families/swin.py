@@ -1,8 +1,8 @@
 """Swin (Liu et al. 2021, arXiv:2103.14030); timm's names: swin_tiny_patch4_window7_224."""
 
 from zoo.adapters import SwinPatches, SwinPatchesConfig
-from zoo.convert import Rule
 from zoo.families.family import Configs, Family, Sides
+from zoo.families.swin_layouts import INDEX, SPLIT, SPLIT_V4, TABLE, flat_index, index, layout, mask
 from zoo.heads import ClassifyConfig
 from zoo.nn import BackboneConfig
 
@@ -19,22 +19,26 @@ NAMES = tuple(f"swin_{end}" for end in (
     "base_patch4_window7_224", "base_patch4_window12_384", "large_patch4_window7_224",
     "large_patch4_window12_384",
 ))
-BLOCK = "backbone.stages.{s}.blocks.{i}"
-TIMM = (
-    Rule("patch_embed.proj.*",                 "adapter.stem.*"),
-    Rule("patch_embed.norm.*",                 "adapter.norm.*"),
-    Rule("layers.{s}.downsample.norm.*",       "backbone.stages.{s}.merge.norm.*"),
-    Rule("layers.{s}.downsample.reduction.*",  "backbone.stages.{s}.merge.project.*"),
-    Rule("layers.{s}.blocks.{i}.norm1.*",      f"{BLOCK}.attn_norm.*"),
-    Rule("layers.{s}.blocks.{i}.attn.relative_position_bias_table", f"{BLOCK}.attn.position.table"),
-    Rule("layers.{s}.blocks.{i}.attn.qkv.*",   f"{BLOCK}.attn.qkv.*"),
-    Rule("layers.{s}.blocks.{i}.attn.proj.*",  f"{BLOCK}.attn.out.*"),
-    Rule("layers.{s}.blocks.{i}.norm2.*",      f"{BLOCK}.mlp_norm.*"),
-    Rule("layers.{s}.blocks.{i}.mlp.fc1.*",    f"{BLOCK}.mlp.up.*"),
-    Rule("layers.{s}.blocks.{i}.mlp.fc2.*",    f"{BLOCK}.mlp.down.*"),
-    Rule("norm.*",                             "backbone.norm.*"),
-    Rule("head.fc.*",                          "head.out.*"),
-)
+TIMM = "norm1 attn.qkv attn.proj norm2 mlp.fc1 mlp.fc2"
+STEM = "patch_embed.proj patch_embed.norm norm"
+HF = "swin.embeddings.patch_embeddings.projection swin.embeddings.norm swin.layernorm classifier"
+HF_BLOCK, HF_MERGE = "swin.encoder.layers.{0}.blocks.{{i}}", "swin.encoder.layers.{1}.downsample"
+BIAS, OURS = "relative_position_bias_table", "attn.position.table"
+RULES = {
+    "timm": layout(f"{STEM} head.fc", "layers.{0}.blocks.{{i}}", TIMM, "layers.{0}.downsample",
+                   {TABLE: OURS}, {}),
+    "timm_old": layout(f"{STEM} head", "layers.{0}.blocks.{{i}}", TIMM, "layers.{1}.downsample",
+                       {TABLE: OURS}, {INDEX: index, "attn_mask": mask}),
+    "torchvision": layout(
+        "features.0.0 features.0.2 norm head", "features.{3}.{{i}}",
+        "norm1 attn.qkv attn.proj norm2 mlp.0 mlp.3", "features.{2}",
+        {TABLE: OURS}, {INDEX: flat_index}),
+    "hf": layout(HF, HF_BLOCK, f"layernorm_before {SPLIT} attention.o_proj layernorm_after mlp.fc1 "
+                 "mlp.fc2", HF_MERGE, {f"attention.relative_position_bias.{BIAS}": OURS}, {}),
+    "hf_v4": layout(HF, HF_BLOCK, f"layernorm_before {SPLIT_V4} attention.output.dense "
+                    "layernorm_after intermediate.dense output.dense", HF_MERGE,
+                    {f"attention.self.{BIAS}": OURS}, {}),
+}
 
 
 def build(dim: int, depths: tuple[int, ...], heads: tuple[int, ...], patch: int, window: int,
@@ -52,5 +56,7 @@ def build(dim: int, depths: tuple[int, ...], heads: tuple[int, ...], patch: int,
 PATTERN = r"swin_(?P<row>\w+)_patch(?P<patch>\d+)_window(?P<window>\d+)_(?P<size>\d+)"
 PREPROCESS = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225),
               "interpolation": "bicubic", "crop": 0.9}
+BEFORE = {"pad": "attend"}  # padding comes before the shift, and is attended
+FACTS = {"timm": {"pad": "attend_after"}, **dict.fromkeys(("torchvision", "hf", "hf_v4"), BEFORE)}
 # fmt: on
-SWIN = Family("swin", SIZES, build, {"timm": TIMM}, PREPROCESS, PATTERN, NAMES)
+SWIN = Family("swin", SIZES, build, RULES, PREPROCESS, PATTERN, NAMES, FACTS)

@@ -2,8 +2,8 @@
 vit_base_patch16_224."""
 
 from zoo.adapters import PatchesConfig
-from zoo.convert import Rule
-from zoo.families.family import BLOCK, Configs, Family, Sides
+from zoo.families import layouts
+from zoo.families.family import Configs, Family, Sides
 from zoo.heads import ClassifyConfig
 from zoo.nn.backbone import one_stage
 
@@ -24,36 +24,27 @@ LISTED = {
     "huge": "14_224", "giant": "14_224", "gigantic": "14_224",
 }
 NAMES = tuple(f"vit_{row}_patch{end}" for row, ends in LISTED.items() for end in ends.split())
-TIMM = (
-    Rule("cls_token",              "adapter.token", lead=1),
-    Rule("reg_token",              "adapter.registers", lead=1),
-    Rule("pos_embed",              "adapter.position", lead=1),
-    Rule("patch_embed.proj.*",     "adapter.stem.*"),
-    Rule("blocks.{i}.norm1.*",     f"{BLOCK}.attn_norm.*"),
-    Rule("blocks.{i}.attn.qkv.*",  f"{BLOCK}.attn.qkv.*"),
-    Rule("blocks.{i}.attn.proj.*", f"{BLOCK}.attn.out.*"),
-    Rule("blocks.{i}.ls1.gamma",   f"{BLOCK}.attn_scale"),
-    Rule("blocks.{i}.norm2.*",     f"{BLOCK}.mlp_norm.*"),
-    Rule("blocks.{i}.mlp.fc1.*",   f"{BLOCK}.mlp.up.*"),
-    Rule("blocks.{i}.mlp.fc2.*",   f"{BLOCK}.mlp.down.*"),
-    Rule("blocks.{i}.ls2.gamma",   f"{BLOCK}.mlp_scale"),
-    Rule("norm.*",                 "backbone.norm.*"),
-    Rule("fc_norm.*",              "head.norm.*"),
-    Rule("head.*",                 "head.out.*"),
-)
+RULES = {
+    "timm": layouts.TIMM,
+    "hf": layouts.hf("vit."),
+    "hf_v4": layouts.hf("vit.", 4),
+    "torchvision": layouts.TORCHVISION,
+}
 
 
 def build(dim: int, depth: int, heads: int, ratio: float, patch: Sides, size: Sides,
-          channels: int = 3, classes: int = 1000) -> Configs:
+          channels: int = 3, classes: int = 1000, eps: float = 1e-6) -> Configs:
     """Columns -> configs; `ratio` is the MLP's width over the model's."""
     return (
         PatchesConfig(dim=dim, size=size, patch=patch, channels=channels),
-        one_stage(dim=dim, depth=depth, heads=heads, hidden=int(dim * ratio)),
+        one_stage(dim=dim, depth=depth, heads=heads, hidden=int(dim * ratio), eps=eps),
         ClassifyConfig(dim=dim, classes=classes),
     )
 # fmt: on
 
 
 PATTERN = r"vit_(?P<row>\w+)_patch(?P<patch>\d+)_(?P<size>\d+)"
+HF_FACTS = {"eps": 1e-12}  # of every configuration there
+FACTS = {"hf": HF_FACTS, "hf_v4": HF_FACTS}
 PREPROCESS = {"mean": (0.5, 0.5, 0.5), "std": (0.5, 0.5, 0.5), "interpolation": "bicubic"}
-VIT = Family("vit", SIZES, build, {"timm": TIMM}, PREPROCESS, PATTERN, NAMES)
+VIT = Family("vit", SIZES, build, RULES, PREPROCESS, PATTERN, NAMES, FACTS)

@@ -1,0 +1,63 @@
+"""Names that libraries give to what every Swin has, and what they store though it follows."""
+
+import math
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from zoo.convert import Configs, Rule
+from zoo.families.layouts import INNER
+from zoo.ops import relative_index
+from zoo.shapes import pair
+from zoo.tokens import Tokens
+
+INDEX, TABLE = "attn.relative_position_index", "attn.relative_position_bias_table"
+SPLIT = ",".join(f"attention.{n}_proj" for n in "qkv")
+SPLIT_V4 = ",".join(f"attention.self.{n}" for n in ("query", "key", "value"))
+
+
+def index(configs: Configs, s: int, i: int) -> Tensor:
+    """-> (N, N) int64: the row of the table for each pair of a window's places."""
+    return relative_index(configs.adapter.window, torch.device("cpu"))
+
+
+def flat_index(configs: Configs, s: int, i: int) -> Tensor:
+    """-> (N * N,) int64."""
+    return index(configs, s, i).flatten()
+
+
+def mask(configs: Configs, s: int, i: int) -> Tensor | None:
+    """-> (n, N, N) fp32: -100 where shifted windows at the native size keep a pair apart."""
+    c = configs.adapter
+    sides = zip(pair(c.size), c.patch, strict=True)
+    h, w = (math.ceil(side / patch / 2**s) for side, patch in sides)
+    windows = configs.backbone.stages[s].config_of(i).attn.grouping
+    allowed = windows.layout(Tokens(torch.empty(1, 0, 1), grid=(1, h, w))).allowed
+    return None if allowed is None else torch.where(allowed[:, 0], 0.0, -100.0)
+
+
+# fmt: off
+def layout(ends: str, block: str, parts: str, merge: str,
+           position: Mapping[str, str], stored: Mapping[str, Callable[..., Tensor | None]],
+           ) -> tuple[Rule, ...]:
+    """`ends`: stem, its norm, last norm, head.  `parts`: a block's six in the order of INNER.
+    `block`, `merge`: {0} is the stage, {1} the one before, {2} twice its number, {3} one more.
+    `position`, `stored`: within a block, their names -> ours, or what makes them."""
+    ours = ("adapter.stem", "adapter.norm", "backbone.norm", "head.out")
+    rules = [Rule(f"{theirs}.*", f"{o}.*") for theirs, o in zip(ends.split(), ours, strict=True)]
+    for s in range(4):
+        numbers = (s, s - 1, 2 * s, 2 * s + 1)
+        theirs, mine = block.format(*numbers), f"backbone.stages.{s}.blocks.{{i}}"
+        for names, part in zip(parts.split(), INNER, strict=True):
+            keys = tuple(f"{theirs}.{name}.*" for name in names.split(","))
+            rules.append(Rule(keys, f"{mine}.{part}.*"))
+        rules += [Rule(f"{theirs}.{name}", f"{mine}.{part}") for name, part in position.items()]
+        rules += [Rule(f"{theirs}.{name}", f"{mine}.attn.qkv.weight", make=partial(make, s=s))
+                  for name, make in stored.items()]
+        there, here = merge.format(*numbers), f"backbone.stages.{s}.merge"
+        rules += [Rule(f"{there}.norm.*", f"{here}.norm.*"),
+                  Rule(f"{there}.reduction.*", f"{here}.project.*")]
+    return tuple(rules)
+# fmt: on
