@@ -204,7 +204,8 @@ def test_a_model_of_the_hub_is_fetched_once_and_then_read_without_network(tmp_pa
     assert not several or index.name in Hub.files
 
     def run(name, **more):
-        env = {**os.environ, "HF_ENDPOINT": hub, "HF_HOME": str(tmp_path / "home"), **more}
+        online = {k: v for k, v in os.environ.items() if k != "HF_HUB_OFFLINE"}
+        env = {**online, "HF_ENDPOINT": hub, "HF_HOME": str(tmp_path / "home"), **more}
         env |= {"HF_HUB_DISABLE_XET": "1", "PYTHONPATH": str(Path(zoo.__file__).parents[1])}
         words = [sys.executable, "-c", HUB, name]
         return subprocess.run(words, capture_output=True, text=True, env=env, timeout=120)

@@ -6,6 +6,7 @@ NumPy's without objects.
 
 import json
 import re
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -132,7 +133,8 @@ def read_safetensors(path: Path) -> State:
 def read_torch(path: Path) -> Mapping[str, Any]:
     """What torch.save wrote, tensors and plain values alone."""
     try:
-        held = torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings(action="ignore"):  # about what is refused right after
+            held = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # its readers raise pickle's, zipfile's and bare ones
         told = re.findall(r"(?:GLOBAL|class) ([\w.]+)", str(error))
         what = f"it holds {told[0]}, which would have to be run" if told else "it is not whole"
