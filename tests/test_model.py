@@ -264,7 +264,7 @@ def test_load_state_is_all_or_nothing():
 
 def test_unknown_layouts_are_named():
     with pytest.raises(
-        OptionError, match="has the layouts timm, .*; got 'tim'; did you mean 'timm'"
+        OptionError, match=r"has the layouts timm, .*; got 'tim'; did you mean 'timm'"
     ):
         zoo.create(MU).state_for("tim")
 
