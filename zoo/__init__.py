@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from zoo import adapters, heads, nn
     from zoo.errors import OptionError, ShapeError, UserError
+    from zoo.loading import load
     from zoo.model import Model, Record, load_state
     from zoo.nn import Backbone, Stage
-    from zoo.registry import create, list_models, load
+    from zoo.registry import create, list_models
     from zoo.tokens import Tokens
 
 __version__ = version("omnizoo")
 _NAMES = {  # of each module that `import zoo` gives
     "adapters": "", "checkpoint": "", "convert": "", "errors": "OptionError ShapeError UserError",
     "extend": "", "families": "", "heads": "", "inputs": "", "model": "Model Record load_state",
-    "nn": "Backbone Stage", "ops": "", "registry": "create list_models load", "shapes": "",
-    "tokens": "Tokens",
+    "nn": "Backbone Stage", "ops": "", "loading": "load", "registry": "create list_models",
+    "shapes": "", "tokens": "Tokens",
 }  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from zoo.data.table import is_table
 from zoo.errors import UserError
-from zoo.registry import load
+from zoo.loading import load
 from zoo.training import recipes
 from zoo.training.config import Config, flatten, placing, resolve
 from zoo.training.console import log, speaking

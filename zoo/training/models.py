@@ -10,9 +10,10 @@ from zoo.errors import OptionError, one_of, suggest
 from zoo.extend import fault_of, kinds
 from zoo.inputs import Prepare, PrepareSeries, PrepareSound, PrepareText, Preprocess
 from zoo.inputs.text import train_tokenizer
+from zoo.loading import load
 from zoo.model import Model, Record
 from zoo.nn import Part
-from zoo.registry import SECTIONS, create, find, load
+from zoo.registry import SECTIONS, create, find
 from zoo.shapes import pair
 from zoo.training.config import Config, flatten
 from zoo.training.schema import AUDIO, IMAGE, SERIES, TEXT
