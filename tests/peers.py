@@ -6,23 +6,26 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import timm.layers
 import timm.models
 import torch
 import torchvision
 import transformers as hf
 from safetensors.torch import load_file, save_file
+from timm.models.deit import VisionTransformerDistilled
 from timm.models.swin_transformer import SwinTransformer
 from timm.models.vision_transformer import VisionTransformer
 
 SPECIAL = dict(bos_token_id=0, eos_token_id=0, pad_token_id=0)
 
 
-def vit(**options):
-    return VisionTransformer(**{**dict(
+def vit(make=VisionTransformer, **options):
+    return make(**{**dict(
         img_size=32, patch_size=8, embed_dim=32, depth=2, num_heads=2, mlp_ratio=2, num_classes=7),
         **options})  # fmt: skip
 
@@ -31,8 +34,26 @@ TINY = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermed
             image_size=32, patch_size=8, num_labels=7)  # fmt: skip
 
 
-def vit_hf():
-    return hf.ViTForImageClassification(hf.ViTConfig(**TINY))
+def vit_hf(**options):
+    return hf.ViTForImageClassification(hf.ViTConfig(**{**TINY, **options}))
+
+
+def deit_hf():
+    return hf.DeiTForImageClassificationWithTeacher(
+        hf.DeiTConfig(**{**TINY, "intermediate_size": 128})
+    )
+
+
+def mae_hf():
+    return hf.ViTMAEForPreTraining(hf.ViTMAEConfig(
+        **TINY, mask_ratio=0.0, decoder_num_hidden_layers=1, decoder_hidden_size=16,
+        decoder_intermediate_size=32, decoder_num_attention_heads=2))  # fmt: skip
+
+
+def dinov2_hf(kind, **options):
+    config = getattr(hf, f"{kind}Config")
+    sizes = {k: v for k, v in TINY.items() if k != "intermediate_size"}
+    return getattr(hf, f"{kind}Model")(config(**sizes, **options))
 
 
 def vit_torchvision():
@@ -142,16 +163,43 @@ def swin_old(peer) -> dict[str, torch.Tensor]:
     return state
 
 
-def timm_filter(module: str):
+def timm_filter(module: str, **options):
     """timm reads older or foreign names by its own filter, and has what it had."""
 
     def take(peer, state) -> None:
-        filtered = getattr(timm.models, module).checkpoint_filter_fn(dict(state), peer)
+        state = {key: t for key, t in state.items() if not key.startswith("decoder_")}
+        filtered = getattr(timm.models, module).checkpoint_filter_fn(state, peer, **options)
         before = {key: tensor.clone() for key, tensor in peer.state_dict().items()}
         noisy(peer, 1).load_state_dict(filtered)
-        assert all(torch.equal(peer.state_dict()[key], t) for key, t in before.items())
+        assert all(torch.allclose(peer.state_dict()[key], t) for key, t in before.items())
 
     return take
+
+
+def also(replace=(), **shapes):
+    """A peer's state under other names, with further random tensors."""
+
+    def state(peer):
+        generator = torch.Generator().manual_seed(5)
+        theirs = {key: torch.randn(shape, generator=generator) for key, shape in shapes.items()}
+        for key, tensor in peer.state_dict().items():
+            for old, new in replace:
+                key = key.replace(old, new)
+            theirs[key] = tensor
+        return theirs
+
+    return state
+
+
+def with_class_row(peer):
+    """timm's DINOv2 with registers as Meta has it: the class token's position is no part of the token."""
+    state = also([("reg_token", "register_tokens")], mask_token=(1, 32))(peer)
+    row = torch.randn(1, 1, 32, generator=torch.Generator().manual_seed(6))
+    state["cls_token"], state["pos_embed"] = (
+        state["cls_token"] - row,
+        torch.cat((row, state["pos_embed"]), 1),
+    )
+    return state
 
 
 @dataclass(frozen=True)
@@ -181,6 +229,74 @@ def inside(peer, name, *inputs):
     return seen[0]
 
 
+def deit3():
+    return vit(mlp_ratio=4, init_values=0.1, no_embed_class=True)
+
+
+def dinov2(giant, reg):
+    more = dict(reg_tokens=4, no_embed_class=True) if reg else {}
+    if giant:
+        more |= dict(mlp_layer=timm.layers.SwiGLUPacked, act_layer=torch.nn.SiLU, mlp_ratio=5.5)
+    return vit(**{"mlp_ratio": 4, "init_values": 0.1, "num_classes": 0, **more})
+
+
+def siglip(**options):
+    return vit(class_token=False, global_pool="map", **options)
+
+
+def siglip_hf():
+    text = dict(vocab_size=20, max_position_embeddings=8, hidden_size=32, num_hidden_layers=1,
+                num_attention_heads=2, intermediate_size=64)  # fmt: skip
+    return hf.SiglipModel(hf.SiglipConfig(text_config=text, vision_config=TINY))
+
+
+QUICK = {"clip": torch.nn.GELU, "clip_quickgelu": timm.layers.QuickGELU}
+HF_ACTS = {"clip": "gelu", "clip_quickgelu": "quick_gelu"}
+
+
+def clip(act):
+    return vit(mlp_ratio=4, num_classes=16, pre_norm=True, act_layer=act,
+               norm_layer=partial(torch.nn.LayerNorm, eps=1e-5))  # fmt: skip
+
+
+def clip_hf(act):
+    return hf.CLIPVisionModelWithProjection(hf.CLIPVisionConfig(
+        **{**TINY, "intermediate_size": 128}, projection_dim=16, hidden_act=act))  # fmt: skip
+
+
+OPENAI = [("patch_embed.proj", "conv1"), ("pos_embed", "positional_embedding"), ("norm_pre", "ln_pre"),
+          ("blocks.", "transformer.resblocks."), (".norm", ".ln_"), ("norm.", "ln_post."),
+          ("qkv.", "in_proj_"), ("attn.proj", "attn.out_proj"), ("fc1", "c_fc"), ("fc2", "c_proj"),
+          ("head.weight", "proj"), ("cls_token", "class_embedding")]  # fmt: skip
+
+
+def openai(peer):
+    """timm's CLIP tower as OpenAI wrote it, with a text tower beside it. Its head has no bias."""
+    peer.head.bias.data.zero_()
+    state = {f"visual.{key}": t for key, t in also(OPENAI)(peer).items() if key != "head.bias"}
+    state["visual.proj"] = state["visual.proj"].T.contiguous()
+    state["visual.class_embedding"] = state["visual.class_embedding"][0, 0]
+    state["visual.positional_embedding"] = state["visual.positional_embedding"][0]
+    more = {
+        "transformer.resblocks.0.attn.in_proj_weight": (48, 16),
+        "logit_scale": (),
+        "ln_final.bias": (16,),
+    }
+    return {**state, **{key: torch.ones(shape) for key, shape in more.items()}}
+
+
+def from_openai(peer, state):
+    timm_filter("vision_transformer")(peer, {k: t for k, t in state.items() if "visual" in k})
+
+
+SORTS = [(giant, reg) for giant in ("", "_giant") for reg in ("", "_reg4")]
+DINOV2 = {sort: partial(dinov2, *sort) for sort in SORTS}
+DINOV2_HF = {(giant, reg): partial(
+    dinov2_hf, "Dinov2WithRegisters" if reg else "Dinov2", use_swiglu_ffn=bool(giant))
+    for giant, reg in SORTS}  # fmt: skip
+PICTURES = pixels()
+BOTH = (lambda m, p: (m.features(PICTURES).x, p.forward_features(PICTURES)),
+        lambda m, p: (m(PICTURES), p(PICTURES)))  # fmt: skip
 LARGE = pixels(3, 64, 64)
 SEVEN = (("classes", 7),)
 EPS12 = (("eps", 1e-12),)
@@ -188,18 +304,70 @@ HF: dict[str, Any] = {"hf": {}, "hf_v4": dict(state=on_disk, take=from_disk)}
 FRAMES = torch.randn(2, 64, 32, generator=torch.Generator().manual_seed(1))
 CASES = [
     Case("vit_mu_patch8_32", "timm", vit,
-         lambda m, p: (m.features(pixels()).x, p.forward_features(pixels())),
-         lambda m, p: (m(pixels()), p(pixels())), (("classes", 7),)),
+         lambda m, p: (m.features(PICTURES).x, p.forward_features(PICTURES)),
+         lambda m, p: (m(PICTURES), p(PICTURES)), (("classes", 7),)),
     Case("swin_mu_patch4_window4_64", "timm", swin,
-         lambda m, p: (m.features(pixels(3, 64, 64)).x, p.forward_features(pixels(3, 64, 64)).flatten(1, 2)),
-         lambda m, p: (m(pixels(3, 64, 64)), p(pixels(3, 64, 64))), (("classes", 7),)),
+         lambda m, p: (m.features(LARGE).x, p.forward_features(LARGE).flatten(1, 2)),
+         lambda m, p: (m(LARGE), p(LARGE)), (("classes", 7),)),
     *(Case("vit_mu_patch8_32", layout, vit_hf,
-           lambda m, p: (m.features(pixels()).x, p.vit(pixels()).last_hidden_state),
-           lambda m, p: (m(pixels()), p(pixels()).logits), SEVEN + EPS12, **how)
+           lambda m, p: (m.features(PICTURES).x, p.vit(PICTURES).last_hidden_state),
+           lambda m, p: (m(PICTURES), p(PICTURES).logits), SEVEN + EPS12, **how)
       for layout, how in HF.items()),
     Case("vit_mu_patch8_32", "torchvision", vit_torchvision,
-         lambda m, p: (m.features(pixels()).x, inside(p, "encoder", pixels())),
-         lambda m, p: (m(pixels()), p(pixels())), SEVEN),
+         lambda m, p: (m.features(PICTURES).x, inside(p, "encoder", PICTURES)),
+         lambda m, p: (m(PICTURES), p(PICTURES)), SEVEN),
+    Case("deit_mu_patch8_32", "timm", lambda: vit(mlp_ratio=4), *BOTH, SEVEN),
+    *(Case("deit_mu_patch8_32", layout, lambda: vit_hf(intermediate_size=128),
+           lambda m, p: (m.features(PICTURES).x, p.vit(PICTURES).last_hidden_state),
+           lambda m, p: (m(PICTURES), p(PICTURES).logits), SEVEN + EPS12, **how)
+      for layout, how in HF.items()),
+    Case("deit_mu_distilled_patch8_32", "timm", lambda: vit(VisionTransformerDistilled, mlp_ratio=4),
+         *BOTH, SEVEN),
+    *(Case("deit_mu_distilled_patch8_32", layout, deit_hf,
+           lambda m, p: (m.features(PICTURES).x, p.deit(PICTURES).last_hidden_state),
+           lambda m, p: (m(PICTURES), p(PICTURES).logits), SEVEN + EPS12, **how)
+      for layout, how in HF.items()),
+    Case("deit3_mu_patch8_32", "timm", deit3, *BOTH, SEVEN),
+    Case("deit3_mu_patch8_32", "fb", deit3, *BOTH, SEVEN,
+         also([("ls1.gamma", "gamma_1"), ("ls2.gamma", "gamma_2")]),
+         timm_filter("vision_transformer", adapt_layer_scale=True)),
+    Case("vit_mu_patch8_32.mae", "timm", lambda: vit(global_pool="avg", fc_norm=True),
+         lambda m, p: (m.features(PICTURES).x, p.forward_features(PICTURES)),
+         lambda m, p: (m(PICTURES), p(PICTURES)), SEVEN),
+    Case("vit_mu_patch8_32.mae", "fb", lambda: vit(num_classes=0), BOTH[0], None, (),
+         also(mask_token=(1, 1, 16), decoder_pos_embed=(1, 17, 16),
+              **{"decoder_embed.weight": (16, 32), "decoder_blocks.3.norm1.bias": (16,)}),
+         timm_filter("vision_transformer")),
+    *(Case("vit_mu_patch8_32.mae", layout, mae_hf,
+           lambda m, p: (m.features(PICTURES).x,
+                         p.vit(PICTURES, noise=torch.arange(16.0).expand(2, -1)).last_hidden_state),
+           None, EPS12, **how) for layout, how in HF.items()),
+    *(Case(f"vit_mu{giant}_patch8{reg}_dinov2", "timm", peer, BOTH[0])
+      for (giant, reg), peer in DINOV2.items()),
+    *(Case(f"vit_mu{giant}_patch8{reg}_dinov2", "fb", peer, BOTH[0], None,
+           (("class_row", True),) if reg else (),
+           with_class_row if reg else also([("fc1", "w12"), ("fc2", "w3")] if giant else (), mask_token=(1, 32)),
+           timm_filter("vision_transformer"))
+      for (giant, reg), peer in DINOV2.items() if not (giant and reg)),
+    *(Case(f"vit_mu{giant}_patch8{reg}_dinov2", layout, peer,
+           lambda m, p: (m.features(PICTURES).x, p(PICTURES).last_hidden_state), None,
+           (("class_row", True),) if reg else (), **how)
+      for (giant, reg), peer in DINOV2_HF.items() for layout, how in HF.items()),
+    Case("vit_mu_patch8_siglip_32", "timm", siglip, *BOTH, SEVEN),
+    Case("vit_mu_patch8_siglip_32", "hf", lambda: hf.SiglipVisionModel(hf.SiglipVisionConfig(**TINY)),
+         lambda m, p: (m.features(PICTURES).x, p(PICTURES).last_hidden_state),
+         lambda m, p: (m(PICTURES), p(PICTURES).pooler_output), (("activation", "gelu_tanh"),)),
+    Case("vit_mu_patch8_siglip_32", "hf_whole", siglip_hf,
+         lambda m, p: (m.features(PICTURES).x, p.vision_model(PICTURES).last_hidden_state),
+         lambda m, p: (m(PICTURES), p.vision_model(PICTURES).pooler_output), (("activation", "gelu_tanh"),)),
+    *(Case(f"vit_mu_patch8_{name}_32", "timm", partial(clip, act), *BOTH, (("bias", True),))
+      for name, act in QUICK.items()),
+    *(Case(f"vit_mu_patch8_{name}_32", "openai", partial(clip, act), BOTH[0], BOTH[1], (),
+           openai, from_openai) for name, act in QUICK.items()),
+    *(Case(f"vit_mu_patch8_{name}_32", "hf", partial(clip_hf, act),
+           lambda m, p: (m.features(PICTURES).x,
+                         p.vision_model.post_layernorm(p.vision_model(PICTURES).last_hidden_state)),
+           lambda m, p: (m(PICTURES), p(PICTURES).image_embeds)) for name, act in HF_ACTS.items()),
     *(Case("swin_mu_patch4_window4_64", layout, swin_hf,
            lambda m, p: (m.features(LARGE).x, p.swin(LARGE).last_hidden_state),
            lambda m, p: (m(LARGE), p(LARGE).logits), SEVEN, **how) for layout, how in HF.items()),

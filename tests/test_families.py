@@ -109,6 +109,17 @@ def test_every_swin_has_the_peers_parameters(name):
         assert count(zoo.create(name)) == count(timm.create_model(name, num_classes=1000))
 
 
+RELATIVES = [n for family in zoo.families.VITS[1:] for n in family.names if "_mu_" not in n]
+
+
+@pytest.mark.parametrize("name", RELATIVES)
+def test_every_relative_of_vit_has_timms_parameters(name):
+    with torch.device("meta"):
+        ours = zoo.create(name, bias=True) if "clip" in name else zoo.create(name)
+        classes = getattr(ours.head and ours.head.config, "classes", None) or 0
+        assert count(ours) == count(timm.create_model(name, num_classes=classes))
+
+
 def test_ast_base_has_the_peers_parameters():
     with torch.device("meta"):
         peer = hf.ASTForAudioClassification(hf.ASTConfig(num_labels=527))

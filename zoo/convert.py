@@ -26,6 +26,17 @@ class ConversionError(UserError):
 
 
 @dataclass(frozen=True)
+class Parts:
+    """The configs of a model's parts, for what follows from them."""
+
+    adapter: Any = None
+    backbone: Any = None
+
+
+ALONE = Parts()
+
+
+@dataclass(frozen=True)
 class Rule:
     """`theirs` are one key, or several whose tensors `ours` stacks along the first axis.
 
@@ -43,10 +54,13 @@ class Rule:
     form: str | None = None
     """Their axes -> ours, as einops writes it: "H 1 1 -> H". H is the number of heads, and an axis
     that the pattern calls p has two places."""
+    piece: tuple[int, int, int] | None = None
+    """(start, stop, count): ours are these of so many equal shares of their rows. What no rule
+    takes of their tensor is carried."""
     make: Callable[..., Tensor | None] | None = None
-    """(Configs, numbers of the key `ours`) -> a tensor that they store though it follows from the
-    configs; None where they have none. Compared on load, made again on save. `ours` then only says
-    beside which of our keys it stands."""
+    """(Parts, numbers of `ours`) -> a tensor that they store though it follows from the configs;
+    None where they have none. Compared on load, made again on save. `ours` only says beside which
+    of our keys it stands; with None it may be absent, and is carried."""
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -56,7 +70,7 @@ class Rule:
     def match(self, key: str) -> tuple[str, ...] | None:
         """Our whole key -> their whole keys, or None where this rule is about another one."""
         found = None if self.ours is None else _regex(self.ours).fullmatch(key)
-        if found is None or self.make is not None:
+        if found is None:
             return None
         return tuple(name.replace("*", "{p}").format_map(found.groupdict()) for name in self.keys)
 
@@ -64,25 +78,21 @@ class Rule:
         """Whether this rule carries their whole key along."""
         return self.ours is None and any(_regex(name).fullmatch(key) for name in self.keys)
 
-    def made(self, key: str, configs: "Configs") -> dict[str, Tensor]:
-        """Our whole key -> what they store beside it, by their whole key."""
-        found = None if self.ours is None or not self.make else _regex(self.ours).fullmatch(key)
-        if found is None or self.make is None:
+    def made(self, ours: Iterable[str], theirs: Iterable[str], parts: Parts) -> State:
+        """-> what follows from the configs, by their whole keys."""
+        if self.make is None:
             return {}
-        numbers = {name: int(n) for name, n in found.groupdict().items() if n.isdigit()}
-        tensor = self.make(configs, **numbers)
-        return {} if tensor is None else {self.keys[0].format_map(found.groupdict()): tensor}
+        if self.ours is None:
+            return {key: self.make(parts) for key in theirs if self.carries(key)}  # type: ignore[misc]
+        found: State = {}
+        for key in ours:
+            if (hit := _regex(self.ours).fullmatch(key)) is not None:
+                numbers = {name: int(n) for name, n in hit.groupdict().items() if n.isdigit()}
+                if (tensor := self.make(parts, **numbers)) is not None:
+                    found[self.keys[0].format_map(hit.groupdict())] = tensor
+        return found
 
 
-@dataclass(frozen=True)
-class Configs:
-    """Those of a model's parts, for what follows from them."""
-
-    adapter: Any = None
-    backbone: Any = None
-
-
-NO_CONFIGS = Configs()
 PIECES = {"{i}": r"(?P<i>\d+)", "{s}": r"(?P<s>\d+)", "*": "(?P<p>weight|bias)"}
 
 
@@ -94,43 +104,65 @@ def _regex(pattern: str) -> re.Pattern[str]:
     return re.compile(text)
 
 
-Plan = dict[str, tuple[Rule, tuple[str, ...]]]
+@dataclass(frozen=True)
+class Plan:
+    """What rules say of two sides' keys."""
+
+    rules: dict[str, tuple[Rule, tuple[str, ...]]]
+    """Our key -> its rule, their keys."""
+    made: State
+    """What they store though it follows, by their keys."""
+    carried: set[str]
+    """Their keys that are carried along."""
+    orphans: list[str]
+    """Our keys without a rule."""
+    missing: list[str]
+    """Their keys that are not there."""
+    unknown: list[str]
+    """Their keys that no rule accounts for."""
+
+    @property
+    def problems(self) -> list[str]:
+        """In words."""
+        wanted = {name: key for key, (_, names) in self.rules.items() for name in names}
+        return [
+            *(f"{key}: the model has it, no rule makes it" for key in self.orphans),
+            *(f"{k}: missing (wanted for {wanted.get(k, 'what follows')})" for k in self.missing),
+            *(f"{key}: unknown" for key in self.unknown),
+        ]
 
 
-def _plan(rules: Sequence[Rule], keys: Iterable[str]) -> tuple[Plan, list[str]]:
-    """-> ({our key: (its rule, their keys)}, our keys without a rule)."""
-    hits = {key: [(r, names) for r in rules if (names := r.match(key))] for key in keys}
-    return {key: hit[0] for key, hit in hits.items() if hit}, [k for k in hits if not hits[k]]
-
-
-def _made(rules: Sequence[Rule], keys: Iterable[str], configs: Configs) -> State:
-    """-> what they store though it follows from the configs."""
-    made: State = {}
-    for rule in (rule for rule in rules if rule.make):
-        for key in keys:
-            made |= rule.made(key, configs)
-    return made
+def _plan(rules: Sequence[Rule], ours: Iterable[str], theirs: Iterable[str], parts: Parts) -> Plan:
+    given, made, hits = set(theirs), {}, {}
+    for rule in rules:
+        made |= rule.made(ours, given, parts)
+        for key in ours if rule.make is None else ():
+            if key not in hits and (names := rule.match(key)):
+                hits[key] = (rule, names)
+    wanted = dict.fromkeys(name for _, names in hits.values() for name in names)
+    carried = {k for k in given if k not in wanted and any(rule.carries(k) for rule in rules)}
+    wanted |= {name: None for name in made if name not in carried}
+    return Plan(
+        hits,
+        made,
+        carried,
+        [key for key in ours if key not in hits],
+        [key for key in wanted if key not in given],
+        sorted(given - set(wanted) - carried),
+    )
 
 
 def detect(
     layouts: Mapping[str, Sequence[Rule]],
     theirs: Iterable[str],
     ours: Iterable[str],
-    configs: Configs = NO_CONFIGS,
+    parts: Parts = ALONE,
 ) -> str:
     """Their keys, the keys of our model -> the layout whose keys are exactly theirs.
 
     ConversionError lists for the nearest one what is missing and what is unknown.
     """
-    given, mine, found = set(theirs), list(ours), {}
-    for layout, rules in layouts.items():
-        plan, orphans = _plan(rules, mine)
-        wanted = {name for _, names in plan.values() for name in names}
-        wanted |= set(_made(rules, mine, configs))
-        unknown = {key for key in given - wanted if not any(rule.carries(key) for rule in rules)}
-        problems = [f"{key}: the model has it, no rule makes it" for key in orphans]
-        problems += [f"{key}: missing" for key in sorted(wanted - given)]
-        found[layout] = problems + [f"{key}: unknown" for key in sorted(unknown)]
+    found = {name: _plan(rules, ours, theirs, parts).problems for name, rules in layouts.items()}
     nearest = min(found, key=lambda layout: len(found[layout]))
     if problems := found[nearest]:
         wants = f"These are the keys of none of the layouts {', '.join(found)}"
@@ -143,41 +175,37 @@ def from_theirs(
     rules: Sequence[Rule],
     theirs: Mapping[str, Tensor],
     shapes: Mapping[str, torch.Size],
-    configs: Configs = NO_CONFIGS,
+    parts: Parts = ALONE,
 ) -> tuple[State, State]:
     """Their state dict -> (ours, what is carried), for a model whose keys have `shapes`.
 
     ConversionError lists everything that is wrong.
     """
-    plan, orphans = _plan(rules, shapes)
-    carried = {k: t for k, t in theirs.items() if any(rule.carries(k) for rule in rules)}
-    ours: State = {}
-    problems = [f"{key}: the model has it, no rule makes it" for key in orphans]
-    unused = set(theirs) - set(carried)
-    for name, tensor in _made(rules, shapes, configs).items():
-        unused.discard(name)
-        if name not in theirs:
-            problems.append(f"{name}: missing (it follows from the model's sizes)")
-        elif not same(theirs[name], tensor):
+    plan = _plan(rules, shapes, theirs, parts)
+    carried, ours, problems = {key: theirs[key] for key in plan.carried}, {}, plan.problems
+    for name, tensor in plan.made.items():
+        stored = theirs.get(name, tensor)
+        if not same(stored, tensor):
             problems.append(f"{name}: its values are not those that follow from the model's sizes")
-        elif tensor.is_floating_point():
-            carried[name] = theirs[name]  # its type and last digit are given back too
-    for key, (rule, names) in plan.items():
-        unused -= set(names)
-        absent = [name for name in names if name not in theirs]
-        problems += [f"{name}: missing (wanted for {key})" for name in absent]
-        if absent:
+        elif stored.dtype != tensor.dtype or not torch.equal(stored.cpu(), tensor):
+            carried[name] = stored  # its type and last digits are given back too
+    for key, (rule, names) in plan.rules.items():
+        if not all(name in theirs for name in names):
             continue
         given, they = [theirs[name] for name in names], " + ".join(names)
-        parts = [_ours(rule, tensor, configs.backbone) for tensor in given]
-        fits = all(part.shape[1:] == parts[0].shape[1:] for part in parts)
-        ours[key] = torch.cat(parts) if fits and len(parts) > 1 else parts[0]
+        try:
+            pieces = [_ours(rule, tensor, parts.backbone) for tensor in given]
+        except EinopsError:  # has not the axes of the form
+            pieces = [torch.empty(()).to(tensor.dtype) for tensor in given]
+        fits = all(piece.shape[1:] == pieces[0].shape[1:] for piece in pieces)
+        ours[key] = torch.cat(pieces) if fits and len(pieces) > 1 else pieces[0]
         if not all(tensor.is_floating_point() for tensor in given):
             problems.append(f"{they}: {', '.join(str(t.dtype) for t in given)}, no float")
         elif not fits or ours[key].shape != shapes[key]:
             got = " + ".join(str(tuple(tensor.shape)) for tensor in given)
             problems.append(f"{they}: shape {got}, the model's {key} is {tuple(shapes[key])}")
-    problems += [f"{name}: unknown" for name in sorted(unused)]
+        if rule.piece:
+            carried[names[0]] = theirs[names[0]]  # for the shares that no rule takes
     if problems:
         found = f"loading found {len(problems)} tensors that do not fit"
         raise ConversionError(f"{found}: {'; '.join(problems)}")
@@ -187,50 +215,55 @@ def from_theirs(
 def to_theirs(
     rules: Sequence[Rule],
     ours: Mapping[str, Tensor],
-    configs: Configs = NO_CONFIGS,
+    parts: Parts = ALONE,
     carried: Mapping[str, Tensor] | None = None,
 ) -> State:
     """Our state dict -> theirs, the exact inverse of `from_theirs`."""
-    plan, orphans = _plan(rules, ours)
-    if orphans:
-        listed = ", ".join(orphans)
-        raise ConversionError(f"this layout has no place for {len(orphans)} tensors: {listed}")
-    theirs = _made(rules, ours, configs)
-    for key, (rule, names) in plan.items():
+    plan, theirs = _plan(rules, ours, (), parts), dict(carried or {})
+    if plan.orphans:
+        listed = ", ".join(plan.orphans)
+        raise ConversionError(f"this layout has no place for {len(plan.orphans)} tensors: {listed}")
+    theirs, shared = plan.made | theirs, {}
+    for key, (rule, names) in plan.rules.items():
         rows = len(ours[key])
-        sizes = (
-            [rows // len(names)] * len(names)
-            if rule.sizes is None
-            else rule.sizes(configs.backbone)
-        )
+        equal = [rows // len(names)] * len(names)
+        sizes = equal if rule.sizes is None else rule.sizes(parts.backbone)
         for name, part in zip(names, ours[key].split(list(sizes)), strict=True):
             part = part.T.contiguous() if rule.transpose and part.ndim == 2 else part
             if rule.form:
                 there, here = rule.form.split(" -> ")
-                part = _shaped(part, f"{here} -> {there}", configs.backbone).contiguous()
-            theirs[name] = part.reshape((1,) * rule.lead + tuple(part.shape))
-    return {**theirs, **(carried or {})}
+                part = _shaped(part, f"{here} -> {there}", parts.backbone).contiguous()
+            part = part.reshape((1,) * rule.lead + tuple(part.shape))
+            if rule.piece:
+                start, stop, count = rule.piece
+                share = len(part) // (stop - start)
+                whole = theirs.get(name, part.new_zeros(share * count, *part.shape[1:]))
+                whole = shared.setdefault(name, whole.to(part, copy=True))
+                whole[start * share : stop * share] = part
+                part = whole
+            theirs[name] = part
+    return theirs
 
 
 def _ours(rule: Rule, tensor: Tensor, backbone: Any) -> Tensor:
     """One of their tensors as ours has it."""
     if rule.lead and tensor.ndim > rule.lead:
         tensor = tensor.flatten(0, rule.lead)
+    if rule.piece and tensor.ndim:
+        start, stop, count = rule.piece
+        tensor = tensor[start * len(tensor) // count : stop * len(tensor) // count]
     if rule.form:
         return _shaped(tensor, rule.form, backbone)
     return tensor.T if rule.transpose and tensor.ndim == 2 else tensor
 
 
 def _shaped(tensor: Tensor, form: str, backbone: Any) -> Tensor:
-    """A tensor in another form, or as it was where it has not the first form's axes."""
+    """A tensor in another form. EinopsError where it has not the first form's axes."""
     axes = set(re.findall(r"\w+", form))
     sizes = {"p": 2} if "p" in axes else {}
     if "H" in axes and "(" in form:
         sizes["H"] = backbone.stages[0].block.attn.heads
-    try:
-        return rearrange(tensor, form, **sizes)
-    except EinopsError:
-        return tensor
+    return rearrange(tensor, form, **sizes)
 
 
 def same(a: Tensor, b: Tensor) -> bool:

@@ -18,7 +18,7 @@ from zoo import checkpoint, weights
 from zoo.convert import ConversionError, detect
 from zoo.errors import OptionError, UserError, require, suggest
 from zoo.families import hf
-from zoo.model import Model, configs_of, load_state
+from zoo.model import Model, load_state, parts_of
 from zoo.nn import Part
 from zoo.nn.config import hints_of, put, read_option
 from zoo.ops import resize_bias, resize_channels, resize_kernel, resize_table
@@ -182,7 +182,7 @@ def fitting(
         for classes in (1, None):
             model = build(facts, classes)
             try:
-                detect({one: family.rules[one]}, state, model.state_dict(), configs_of(model))
+                detect({one: family.rules[one]}, state, model.state_dict(), parts_of(model))
             except ConversionError as error:
                 errors.append(str(error))
                 continue

@@ -118,8 +118,8 @@ class Model(nn.Module):
     def state_for(self, layout: str) -> dict[str, Tensor]:
         """The state dict in another library's keys and shapes, "timm" or "hf"; memory is shared."""
         carried = self.record.carried.get(layout)
-        rules, configs = self.rules_for(layout), configs_of(self)
-        return convert.to_theirs(rules, self.state_dict(), configs, carried)
+        rules, parts = self.rules_for(layout), parts_of(self)
+        return convert.to_theirs(rules, self.state_dict(), parts, carried)
 
     def layout_of(self, state: Mapping[str, Tensor]) -> str:
         """The layout whose keys are exactly those of a state dict; "zoo" for our own.
@@ -128,7 +128,7 @@ class Model(nn.Module):
         """
         ours = self.state_dict().keys()
         own = {"zoo": tuple(Rule(key, key) for key in ours)}
-        return convert.detect({**own, **self.record.rules}, state, ours, configs_of(self))
+        return convert.detect({**own, **self.record.rules}, state, ours, parts_of(self))
 
     def rules_for(self, layout: str) -> tuple[Rule, ...]:
         """The conversion rules of a layout. OptionError where the model's family has none."""
@@ -151,16 +151,16 @@ def load_state(
     """
     shapes = {key: tensor.shape for key, tensor in model.state_dict().items()}
     rules = tuple(Rule(key, key) for key in shapes) if layout == "zoo" else model.rules_for(layout)
-    ours, carried = convert.from_theirs(rules, state, shapes, configs_of(model))
+    ours, carried = convert.from_theirs(rules, state, shapes, parts_of(model))
     model.load_state_dict(ours, assign=assign)
     if carried:
         model.record = replace(model.record, carried={**model.record.carried, layout: carried})
     return model
 
 
-def configs_of(model: Model) -> convert.Configs:
+def parts_of(model: Model) -> convert.Parts:
     """What conversion rules may read of a model."""
-    return convert.Configs(model.adapter.config, model.backbone.config)
+    return convert.Parts(model.adapter.config, model.backbone.config)
 
 
 def plain(part: Part) -> dict[str, Any]:

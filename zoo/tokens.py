@@ -18,7 +18,8 @@ class Tokens:
     keep: Tensor | None = None
     """(B, T) bool, True = a real token; None = all are."""
     positions: Tensor | None = None
-    """(B or 1, T, A) int64: the place of each token on A axes; prefix tokens stand at 0."""
+    """(B or 1, T, A) int64: the place of each token on A axes; prefix tokens stand at 0. fp32 where
+    an adapter stretches them."""
     grid: Grid | None = None
     """(t, h, w) of the tokens behind the prefix; None once tokens were dropped or joined."""
     prefix: int = 0

@@ -32,9 +32,9 @@ class AdapterConfig:
 class Adapter(Part[C]):
     """Base: owns `token` (1, D), `registers` (R, D) and a learned table `position` (rows, D)."""
 
-    def own(self, rows: int, prefix_rows: bool = False) -> None:
+    def own(self, rows: int, prefix_rows: bool = False, register_rows: bool = True) -> None:
         """Make what the config asks for: `rows` of positions if they are learned, in front of them
-        rows for the prefix too, if it has any."""
+        rows for the prefix too, if it has any, its registers included or not."""
         c = self.config
         one_of(type(self).__name__, "position", c.position, POSITIONS)
         token, registers = getattr(c, "class_token", None), getattr(c, "registers", 0)
@@ -42,7 +42,7 @@ class Adapter(Part[C]):
         self.has_class = token is not False  # a text's first token is its class token
         self.token = owned((1, c.dim)) if token else None
         self.registers = owned((registers, c.dim)) if registers else None
-        rows += self.special * prefix_rows
+        rows += (self.special - registers * (not register_rows)) * prefix_rows
         self.position = owned((rows, c.dim)) if c.position == "learned" else None
 
     @property
@@ -54,10 +54,12 @@ class Adapter(Part[C]):
     def tokens(self, x: Tensor, front: Tensor | None = None, **more: Any) -> Tokens:
         """(B, T, D) -> Tokens of (B, P + T, D): the prefix in front, zeros where padding was.
 
-        `front` (P, D) is added to the prefix; `more` are further fields of the Tokens.
+        `front` (P or fewer, D) is added to the prefix; `more` are further fields of the Tokens.
         """
         if (prefix := self.prefix) is not None:
-            prefix = (prefix if front is None else prefix + front).to(x.dtype)
+            if front is not None:
+                prefix = prefix + F.pad(front, (0, 0, 0, len(prefix) - len(front)))
+            prefix = prefix.to(x.dtype)
             x = torch.cat((prefix.expand(len(x), -1, -1), x), 1)
         x = self.hide(F.dropout(x, self.config.dropout, self.training), more.get("keep"))
         return Tokens(x, prefix=self.special, **more)

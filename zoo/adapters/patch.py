@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from zoo.adapters.adapter import Adapter, AdapterConfig, C
 from zoo.errors import ShapeError, one_of, require
+from zoo.nn import make_norm
 from zoo.ops import add_positions, grid_places, resize_table, sincos_grid
 from zoo.shapes import check, pair
 from zoo.tokens import Tokens
@@ -35,6 +36,15 @@ class GridConfig(AdapterConfig):
     """A learned token in front that heads may read."""
     base: float = 10000.0
     """Slowest wavelength of the sinusoids, in patches / 2 pi."""
+    norm: str = "none"
+    """A norm of the tokens, prefix and positions included: layer, rms or none (CLIP)."""
+    eps: float = 1e-6
+    """Added to the variance in it."""
+    extent: float | None = None
+    """What the places along an axis are stretched to, whatever their number; None = whole numbers,
+    one a patch."""
+    centred: bool = False
+    """Whether stretched places are the patches' middles, from the picture's (DINOv3)."""
 
 
 class GridAdapter(Adapter[C]):
@@ -47,7 +57,7 @@ class GridAdapter(Adapter[C]):
         whole, self.axes, conv = CUTS[len(patch)]
         self.wants = f"{type(self).__name__} takes a {whole} that patches of {by(patch)} fill"
         self.grid = self.grid_of(size)
-        bias = getattr(c, "bias", True)
+        bias, self.norm = getattr(c, "bias", True), make_norm(c.norm, c.dim, c.eps)
         self.stem: Any = conv(c.channels, c.dim, patch, stride or patch, bias=bias)
 
     def grid_of(self, size: Sides) -> Sides:
@@ -75,9 +85,10 @@ class GridAdapter(Adapter[C]):
             table = sincos_grid(grid, c.dim, c.base, x.dtype, x.device)
         if table is not None:
             x = add_positions(x, table[-x.shape[1] :], c.position)
-            front = table[: self.special] if len(table) > x.shape[1] else None
-        places = grid_places(grid, self.special, x.device)
-        return self.tokens(x, front, positions=places, grid=(1, *grid)[-3:])
+            front = table[: -x.shape[1]] if len(table) > x.shape[1] else None
+        places = grid_places(grid, self.special, x.device, c.extent, c.centred)
+        tokens = self.tokens(x, front, positions=places, grid=(1, *grid)[-3:])
+        return tokens.replace(x=self.norm(tokens.x))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +106,8 @@ class PatchesConfig(GridConfig):
     """Further learned tokens, behind the class token (Darcet et al. 2023, arXiv:2309.16588)."""
     position_prefix: bool = True
     """Whether a learned table has rows for the class and register tokens as well."""
+    position_registers: bool = True
+    """Whether those for register tokens are among them."""
     stem: str = "linear"
     """linear: one projection of each patch.  conv: 3x3 convolutions that halve the picture (Xiao et
     al. 2021, arXiv:2106.14881).  random: a frozen Gaussian projection (Chen et al. 2021,
@@ -122,7 +135,7 @@ class Patches(GridAdapter[PatchesConfig]):
         elif c.stem == "random":
             nn.init.normal_(self.stem.weight, std=(c.channels * math.prod(patch)) ** -0.5)
             self.stem.requires_grad_(False)
-        self.own(math.prod(self.grid), c.position_prefix)
+        self.own(math.prod(self.grid), c.position_prefix, c.position_registers)
 
 
 def conv_stem(name: str, c: Any, patch: Sides, stride: Any = None) -> nn.Sequential:

@@ -32,9 +32,9 @@ class SequenceConfig(AdapterConfig):
 class SequenceAdapter(Adapter[C]):
     """Base: positions come from `keep`, so padding, left or right, counts for none."""
 
-    def own(self, rows: int, prefix_rows: bool = False) -> None:
+    def own(self, rows: int, prefix_rows: bool = False, register_rows: bool = True) -> None:
         """As in Adapter, and the norm; Linears start as the config says."""
-        super().own(rows, prefix_rows)
+        super().own(rows, prefix_rows, register_rows)
         self.norm = make_norm(self.config.norm, self.config.dim, self.config.eps)
         initialise(self, self.config.init)
 

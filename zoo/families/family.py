@@ -51,5 +51,5 @@ class Family:
         found = re.fullmatch(self.pattern, name)
         if found is None or found["row"] not in self.sizes:
             return None
-        numbers = {key: int(n) for key, n in found.groupdict().items() if key != "row"}
+        numbers = {key: int(n) for key, n in found.groupdict().items() if key != "row" and n}
         return {**self.sizes[found["row"]], **numbers}

@@ -7,7 +7,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from zoo.convert import Configs, Rule
+from zoo.convert import Parts, Rule
 from zoo.families.layouts import INNER
 from zoo.ops import relative_index
 from zoo.shapes import pair
@@ -18,31 +18,31 @@ SPLIT = ",".join(f"attention.{n}_proj" for n in "qkv")
 SPLIT_V4 = ",".join(f"attention.self.{n}" for n in ("query", "key", "value"))
 
 
-def index(configs: Configs, s: int, i: int) -> Tensor:
+def index(parts: Parts, s: int, i: int) -> Tensor:
     """-> (N, N) int64: the row of the table for each pair of a window's places."""
-    return relative_index(configs.adapter.window, torch.device("cpu"))
+    return relative_index(parts.adapter.window, torch.device("cpu"))
 
 
-def flat_index(configs: Configs, s: int, i: int) -> Tensor:
+def flat_index(parts: Parts, s: int, i: int) -> Tensor:
     """-> (N * N,) int64."""
-    return index(configs, s, i).flatten()
+    return index(parts, s, i).flatten()
 
 
-def mask(configs: Configs, s: int, i: int) -> Tensor | None:
+def mask(parts: Parts, s: int, i: int) -> Tensor | None:
     """-> (n, N, N) fp32: -100 where shifted windows at the native size keep a pair apart."""
-    c = configs.adapter
+    c = parts.adapter
     sides = zip(pair(c.size), c.patch, strict=True)
     h, w = (math.ceil(side / patch / 2**s) for side, patch in sides)
-    windows = configs.backbone.stages[s].config_of(i).attn.grouping
+    windows = parts.backbone.stages[s].config_of(i).attn.grouping
     allowed = windows.layout(Tokens(torch.empty(1, 0, 1), grid=(1, h, w))).allowed
     return None if allowed is None else torch.where(allowed[:, 0], 0.0, -100.0)
 
 
 # fmt: off
-def layout(ends: str, block: str, parts: str, merge: str,
+def layout(ends: str, block: str, names: str, merge: str,
            position: Mapping[str, str], stored: Mapping[str, Callable[..., Tensor | None]],
            ) -> tuple[Rule, ...]:
-    """`ends`: stem, its norm, last norm, head.  `parts`: a block's six in the order of INNER.
+    """`ends`: stem, its norm, last norm, head.  `names`: a block's six in the order of INNER.
     `block`, `merge`: {0} is the stage, {1} the one before, {2} twice its number, {3} one more.
     `position`, `stored`: within a block, their names -> ours, or what makes them."""
     ours = ("adapter.stem", "adapter.norm", "backbone.norm", "head.out")
@@ -50,8 +50,8 @@ def layout(ends: str, block: str, parts: str, merge: str,
     for s in range(4):
         numbers = (s, s - 1, 2 * s, 2 * s + 1)
         theirs, mine = block.format(*numbers), f"backbone.stages.{s}.blocks.{{i}}"
-        for names, part in zip(parts.split(), INNER, strict=True):
-            keys = tuple(f"{theirs}.{name}.*" for name in names.split(","))
+        for each, part in zip(names.split(), INNER, strict=True):
+            keys = tuple(f"{theirs}.{name}.*" for name in each.split(","))
             rules.append(Rule(keys, f"{mine}.{part}.*"))
         rules += [Rule(f"{theirs}.{name}", f"{mine}.{part}") for name, part in position.items()]
         rules += [Rule(f"{theirs}.{name}", f"{mine}.attn.qkv.weight", make=partial(make, s=s))

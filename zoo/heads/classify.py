@@ -9,7 +9,17 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from zoo.errors import ShapeError, one_of, require
-from zoo.nn import Around, Attention, AttentionConfig, Part, initialise, make_norm, owned
+from zoo.nn import (
+    Around,
+    Attention,
+    AttentionConfig,
+    Mlp,
+    MlpConfig,
+    Part,
+    initialise,
+    make_norm,
+    owned,
+)
 from zoo.ops import Mask
 from zoo.shapes import check
 from zoo.tokens import Tokens
@@ -26,8 +36,8 @@ class ClassifyConfig:
 
     dim: int
     """Model width D."""
-    classes: int
-    """How many labels, or numbers to predict."""
+    classes: int | None
+    """How many labels, or numbers to predict; None = no Linear, the pooled vector answers."""
     target: str = "label"
     """label: one of the classes.  labels: any of them.  numbers: regression, one number per
     class."""
@@ -42,6 +52,11 @@ class ClassifyConfig:
     """Added to the variance in that norm."""
     heads: int = 1
     """Of the attention pool; they divide D."""
+    pool_mlp: MlpConfig | None = None
+    """An MLP behind the attention pool, added to it, with a layer norm before (SigLIP)."""
+    distilled: bool = False
+    """Whether a second Linear reads the second token, and their mean answers (DeiT: Touvron et al.
+    2020, arXiv:2012.12877)."""
     dropout: float = 0.0
     """Zeroed share of the pooled vector."""
     bias: bool = True
@@ -63,15 +78,26 @@ class Classify(Part[ClassifyConfig]):
         if c.pool == "attention":
             self.query = owned((1, c.dim))
             self.gather = Attention(c.dim, AttentionConfig(c.heads), c.eps, source=c.dim)
+            if c.pool_mlp is not None:
+                self.pool_norm, self.mlp = make_norm("layer", c.dim, c.eps), Mlp(c.dim, c.pool_mlp)
         self.norm = make_norm(c.norm, c.dim, c.eps)
-        self.out = nn.Linear(c.dim, c.classes, bias=c.bias)
-        initialise(self, c.init)
+        count = c.classes
+        self.out = nn.Identity() if count is None else nn.Linear(c.dim, count, bias=c.bias)
+        self.second = nn.Linear(c.dim, count, bias=c.bias) if count and c.distilled else None
+        if any(True for _ in self.parameters()):
+            initialise(self, c.init)
 
     def forward(self, tokens: Tokens) -> Tensor:
-        """Tokens of (B, T, D) -> (B, classes)."""
+        """Tokens of (B, T, D) -> (B, classes), or (B, D) without classes."""
         check("Classify", tokens.x, "batch tokens dim", dim=self.dim)
         x = self.norm(self.pool(tokens))
-        return self.out(F.dropout(x, self.config.dropout, self.training))
+        answer = self.out(F.dropout(x, self.config.dropout, self.training))
+        if self.second is None:
+            return answer
+        if tokens.prefix < 2:
+            raise ShapeError(f"Classify, distilled, takes two prefix tokens; got {tokens.prefix}")
+        x = F.dropout(self.norm(tokens.x[:, 1]), self.config.dropout, self.training)
+        return (answer + self.second(x)) / 2
 
     def pool(self, tokens: Tokens) -> Tensor:
         """Tokens of (B, T, D) -> (B, D).
@@ -93,7 +119,8 @@ class Classify(Part[ClassifyConfig]):
                 return at(x, tokens.pick)
             case "attention":
                 query = self.query.to(x.dtype).expand(len(x), 1, -1)
-                return self.gather(query, Around(Mask(keep=keep), source=x))[:, 0]
+                x = self.gather(query, Around(Mask(keep=keep), source=x))[:, 0]
+                return x if self.config.pool_mlp is None else x + self.mlp(self.pool_norm(x))
         raise ShapeError(f"Classify with pool {kind} takes Tokens with a {kind}; got none")
 
     def loss(self, answer: Tensor, batch: Batch, smoothing: float = 0.0) -> Losses:

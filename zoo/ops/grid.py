@@ -21,9 +21,23 @@ def grid_positions(grid: tuple[int, ...], device: torch.device) -> Tensor:
 
 
 @cached
-def grid_places(grid: tuple[int, ...], prefix: int, device: torch.device) -> Tensor:
-    """-> (1, P + T, A) int64: `grid_positions` behind P prefix tokens, which stand at 0."""
-    return F.pad(grid_positions(grid, device), (0, 0, prefix, 0))[None]
+def grid_places(
+    grid: tuple[int, ...],
+    prefix: int,
+    device: torch.device,
+    extent: float | None = None,
+    centred: bool = False,
+) -> Tensor:
+    """-> (1, P + T, A) int64: `grid_positions` behind P prefix tokens, which stand at 0.
+
+    With an extent fp32, each axis stretched to it; `centred`: the middles of the places, seen from
+    that of the axis.
+    """
+    places = grid_positions(grid, device)
+    if extent is not None:
+        sides = torch.tensor(grid, device=device)
+        places = extent * ((places + 0.5) / sides - 0.5 if centred else places / sides)
+    return F.pad(places, (0, 0, prefix, 0))[None]
 
 
 @cached

@@ -1,0 +1,55 @@
+"""Names that libraries give to CLIP's picture tower, and to the text tower, which is carried."""
+
+import torch
+from torch import Tensor
+
+from zoo.convert import Parts, Rule
+from zoo.families import layouts
+from zoo.shapes import pair
+
+# fmt: off
+TIMM = (*layouts.TIMM, Rule("norm_pre.*", "adapter.norm.*"))
+QKV = tuple(f"self_attn.{n}_proj" for n in "qkv")
+IN_BLOCK = ("ln_1", "attn.in_proj_*", "attn.out_proj", "ln_2", "mlp.c_fc", "mlp.c_proj")
+IN_LAYER = ("layer_norm1", " ".join(QKV), "self_attn.out_proj", "layer_norm2", "mlp.fc1", "mlp.fc2")
+
+
+def carried(block: str, inner: tuple[str, ...], *others: str) -> tuple[Rule, ...]:
+    """The text tower of a whole CLIP."""
+    names = (f"{block}.{n}" + ("" if "*" in n else ".*") for part in inner for n in part.split())
+    return tuple(Rule(name, None) for name in (*names, *others))
+
+
+OPENAI = (
+    *layouts.encoder("conv1", "transformer.resblocks.{i}", *IN_BLOCK, prefix="visual.",
+                     last="ln_post"),
+    Rule("visual.class_embedding", "adapter.token", form="d -> 1 d"),
+    Rule("visual.positional_embedding", "adapter.position"),
+    Rule("visual.ln_pre.*", "adapter.norm.*"),
+    Rule("visual.proj", "head.out.weight", transpose=True),
+    *carried("transformer.resblocks.{i}", IN_BLOCK, "positional_embedding", "text_projection",
+             "logit_scale", "token_embedding.weight", "ln_final.*", "attn_mask"),
+)
+
+
+def places(parts: Parts) -> Tensor:
+    """-> (1, T) int64, in older files."""
+    (h, w), (y, x) = pair(parts.adapter.size), pair(parts.adapter.patch)
+    return torch.arange((h // y) * (w // x) + 1)[None]
+
+
+HF = (
+    *layouts.encoder("embeddings.patch_embedding", "encoder.layers.{i}", *IN_LAYER,
+                     prefix="vision_model.", last="post_layernorm"),
+    Rule("vision_model.embeddings.class_embedding", "adapter.token", form="d -> 1 d"),
+    Rule("vision_model.embeddings.position_embedding.weight", "adapter.position"),
+    Rule("vision_model.embeddings.position_ids", None, make=places),
+    Rule("vision_model.pre_layrnorm.*", "adapter.norm.*"),
+    Rule("visual_projection.weight", "head.out.weight"),
+    *carried("text_model.encoder.layers.{i}", IN_LAYER, "logit_scale", "text_projection.weight",
+             "text_model.final_layer_norm.*",
+             *(f"text_model.embeddings.{name}" for name in (
+                 "token_embedding.weight", "position_embedding.weight", "position_ids"))),
+)
+RULES = {"timm": TIMM, "openai": OPENAI, "hf": HF}
+# fmt: on

@@ -1,0 +1,59 @@
+"""DeiT, distilled or not (Touvron et al. 2020, arXiv:2012.12877), and DeiT-3 (2022,
+arXiv:2204.07118); timm's names: deit_small_distilled_patch16_224, deit3_small_patch16_224."""
+
+from zoo.adapters import PatchesConfig
+from zoo.convert import Rule
+from zoo.families import layouts, vit
+from zoo.families.family import BLOCK, Configs, Family, Sides
+from zoo.heads import ClassifyConfig
+from zoo.nn.backbone import one_stage
+
+# fmt: off
+SIZES = {
+    "mu":     dict(dim=32,   depth=2,  heads=2),
+    "tiny":   dict(dim=192,  depth=12, heads=3),
+    "small":  dict(dim=384,  depth=12, heads=6),
+    "medium": dict(dim=512,  depth=12, heads=8),
+    "base":   dict(dim=768,  depth=12, heads=12),
+    "large":  dict(dim=1024, depth=24, heads=16),
+    "huge":   dict(dim=1280, depth=32, heads=16),
+}
+LISTED = {"mu": "8_32", "tiny": "16_224", "small": "16_224", "base": "16_224 16_384"}
+LISTED3 = {"mu": "8_32", "small": "16_224 16_384", "medium": "16_224", "base": "16_224 16_384",
+           "large": "16_224 16_384", "huge": "14_224"}
+DISTILLED = (Rule("dist_token", "adapter.registers", lead=1), Rule("head_dist.*", "head.second.*"),
+             *layouts.TIMM)
+FB3 = (Rule("blocks.{i}.gamma_1", f"{BLOCK}.attn_scale"),
+       Rule("blocks.{i}.gamma_2", f"{BLOCK}.mlp_scale"), *layouts.TIMM)
+HF = (Rule("deit.embeddings.distillation_token", "adapter.registers", lead=1),
+      Rule("cls_classifier.*", "head.out.*"), Rule("distillation_classifier.*", "head.second.*"))
+
+
+def build(dim: int, depth: int, heads: int, patch: Sides, size: Sides, channels: int = 3,
+          classes: int = 1000, eps: float = 1e-6, distilled: bool = False,
+          version: int = 1) -> Configs:
+    """Columns -> configs; version 3 scales its branches and gives the class token no position."""
+    stem = PatchesConfig(dim=dim, size=size, patch=patch, channels=channels,
+                         registers=int(distilled), position_prefix=version < 3)
+    body = one_stage(dim=dim, depth=depth, heads=heads, eps=eps,
+                     layer_scale=1e-6 if version == 3 else None)
+    return stem, body, ClassifyConfig(dim=dim, classes=classes, distilled=distilled)
+
+
+def family(name: str, listed: dict[str, str], rules: dict[str, tuple[Rule, ...]],
+           **columns: int) -> Family:
+    """One of the three: its names, its layouts, its columns."""
+    names = tuple(name.format(row) + f"_patch{end}" for row, ends in listed.items()
+                  for end in ends.split())
+    pattern = name.format(r"(?P<row>\w+)") + r"_patch(?P<patch>\d+)_(?P<size>\d+)"
+    sizes = {row: {**size, **columns} for row, size in SIZES.items()}
+    return Family(name.replace("_{}", ""), sizes, build, rules, vit.IMAGENET, pattern, names,
+                  vit.FACTS)
+
+
+DEIT = family("deit_{}", LISTED, vit.RULES)
+DEIT_DISTILLED = family("deit_{}_distilled", LISTED, {
+    "timm": DISTILLED, "hf": HF + layouts.hf("deit."), "hf_v4": HF + layouts.hf("deit.", 4)},
+    distilled=True)
+DEIT3 = family("deit3_{}", LISTED3, {"timm": layouts.TIMM, "fb": FB3}, version=3)
+# fmt: on

@@ -1,0 +1,75 @@
+"""DINOv2 (Oquab et al. 2023, arXiv:2304.07193), with registers too (Darcet et al. 2023,
+arXiv:2309.16588); timm's names: vit_small_patch14_dinov2, vit_small_patch14_reg4_dinov2."""
+
+from zoo.adapters import PatchesConfig
+from zoo.convert import Rule
+from zoo.families import layouts, vit
+from zoo.families.family import BLOCK, Configs, Family
+from zoo.heads import ClassifyConfig
+from zoo.nn.backbone import one_stage
+
+# fmt: off
+SIZES = {
+    "mu":    dict(dim=32,   depth=2,  heads=2, size=32),
+    "small": dict(dim=384,  depth=12, heads=6),
+    "base":  dict(dim=768,  depth=12, heads=12),
+    "large": dict(dim=1024, depth=24, heads=16),
+}
+GIANT = {  # its MLPs are gated
+    "mu_giant": dict(dim=32,   depth=2,  heads=2, size=32, hidden=88),
+    "giant":   dict(dim=1536, depth=40, heads=24, hidden=4096),
+}
+MASK = Rule("mask_token", None)
+FB = (Rule("register_tokens", "adapter.registers", lead=1), MASK, *layouts.TIMM)
+FB_GIANT = (Rule("blocks.{i}.mlp.w12.*", f"{BLOCK}.mlp.up.*"),
+            Rule("blocks.{i}.mlp.w3.*", f"{BLOCK}.mlp.down.*"), *FB)
+
+
+def hf(up: str, down: str, version: int = 5) -> tuple[Rule, ...]:
+    """transformers' names, see `layouts.hf`."""
+    layer, qkv, out = "encoder.layer.{i}", ("query", "key", "value"), "attention.output.dense"
+    split = (f"attention.{n[0]}_proj" if version == 5 else f"attention.attention.{n}" for n in qkv)
+    names = ("norm1", " ".join(split), "attention.o_proj" if version == 5 else out, "norm2")
+    return (
+        *layouts.front("embeddings.cls_token", "embeddings.position_embeddings",
+                       "embeddings.register_tokens"),
+        *layouts.encoder("embeddings.patch_embeddings.projection", layer, *names, up, down,
+                         last="layernorm"),
+        Rule(f"{layer}.layer_scale1.lambda1", f"{BLOCK}.attn_scale"),
+        Rule(f"{layer}.layer_scale2.lambda1", f"{BLOCK}.mlp_scale"),
+        Rule("embeddings.mask_token", None),
+    )
+
+
+def build(dim: int, depth: int, heads: int, patch: int, size: int = 518, registers: int = 0,
+          hidden: int | None = None, channels: int = 3, classes: int | None = None,
+          class_row: bool = False) -> Configs:
+    """Columns -> configs; `class_row`: registers, and yet a position for the class token."""
+    stem = PatchesConfig(dim=dim, size=size, patch=patch, channels=channels, registers=registers,
+                         position_prefix=class_row or not registers, position_registers=False)
+    gated = {"gated": True, "activation": "silu", "hidden": hidden} if hidden else {}
+    body = one_stage(dim=dim, depth=depth, heads=heads, layer_scale=1e-5, **gated)
+    return stem, body, None if classes is None else ClassifyConfig(dim=dim, classes=classes)
+
+
+PATTERN = r"vit_(?P<row>\w+?)_patch(?P<patch>\d+)(_reg(?P<registers>\d+))?_dinov2"
+FACTS = {layout: {"class_row": True} for layout in ("fb", "hf", "hf_v4")}
+PREPROCESS = {**vit.IMAGENET, "crop": 1.0}
+RULES = {"timm": layouts.TIMM, "fb": FB, "hf": hf("mlp.fc1", "mlp.fc2"),
+         "hf_v4": hf("mlp.fc1", "mlp.fc2", 4)}
+RULES_GIANT = {"timm": layouts.TIMM, "fb": FB_GIANT,
+               "hf": hf("mlp.gate_proj mlp.up_proj", "mlp.down_proj"),
+               "hf_v4": hf("mlp.weights_in", "mlp.weights_out", 4)}
+
+
+def family(name: str, sizes: dict[str, dict[str, int]],
+           rules: dict[str, tuple[Rule, ...]]) -> Family:
+    """Of one kind of MLP."""
+    names = tuple(f"vit_{row}_patch{8 if 'mu' in row else 14}{reg}_dinov2"
+                  for row in sizes for reg in ("", "_reg4"))
+    return Family(name, sizes, build, rules, PREPROCESS, PATTERN, names, FACTS)
+
+
+DINOV2 = family("dinov2", SIZES, RULES)
+DINOV2_GIANT = family("dinov2_giant", GIANT, RULES_GIANT)
+# fmt: on
