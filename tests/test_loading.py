@@ -2,6 +2,7 @@
 
 import json
 import os
+from pathlib import Path
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 
@@ -60,6 +61,8 @@ def test_folders_of_transformers(tmp_path, several):
         ours = zoo.load(folder).eval()
         assert close(ours(pixels(size)), theirs(pixels(size)).logits)
         assert ours.record.labels == ("ant", "bee", "cat")
+        name = {32: "vit_mu_patch8_32", 64: "swin_mu_patch4_window4_64"}[size]
+        assert ours.record.name == name and ours.record.preprocess.size == (size, size)
         answer = ours.predict(torchvision.transforms.functional.to_pil_image(pixels(size)[0]))
         assert answer["label"] in ("ant", "bee", "cat")
 
@@ -255,3 +258,88 @@ def test_configs_that_are_not_known_are_refused(tmp_path, how):
         zoo.load(tmp_path)
     assert "\n" not in str(caught.value)
     assert load_file(tmp_path / "model.safetensors")
+
+
+SIZES = [32, 64, (32, 64), (72, 24)]
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("size", SIZES)
+def test_other_pictures_are_answered_as_each_library_does(tmp_path, size):
+    """The same weights, and each library's own way to fit the table of positions."""
+    sides = size if isinstance(size, tuple) else (size, size)
+    x = torch.randn(2, 3, *sides)
+    torch.manual_seed(0)
+    for name, config, make in (
+        ("vit", hf.ViTConfig(**VIT), hf.ViTModel),
+        (
+            "dinov2",
+            hf.Dinov2Config(**{k: v for k, v in VIT.items() if k != "intermediate_size"}),
+            hf.Dinov2Model,
+        ),
+    ):
+        options = {"add_pooling_layer": False} if name == "vit" else {}
+        theirs = make(config, **options).eval()
+        theirs.embeddings.position_embeddings.data.normal_()
+        theirs.save_pretrained(tmp_path / name)
+        more = {"interpolate_pos_encoding": True} if name == "vit" else {}
+        if name == "vit":  # a body without its head's prefix
+            state = load_file(tmp_path / name / "model.safetensors")
+            state = {f"vit.{k}": v for k, v in state.items()}
+            save_file(state, tmp_path / name / "model.safetensors", {"format": "pt"})
+        ours = zoo.load(tmp_path / name).eval()
+        assert close(ours.features(x).x, theirs(x, **more).last_hidden_state), name
+    small = dict(
+        embed_dim=32, depth=2, num_heads=2, mlp_ratio=2, num_classes=3, img_size=32, patch_size=8
+    )
+    theirs = timm.models.VisionTransformer(**small, dynamic_img_size=True).eval()
+    theirs.pos_embed.data.normal_()
+    save_file(theirs.state_dict(), tmp_path / "t.safetensors")
+    ours = zoo.load(tmp_path / "t.safetensors", name="vit_mu_patch8_32").eval()
+    assert close(ours(x), theirs(x))
+
+
+@torch.no_grad()
+def test_a_larger_picture_is_that_of_torchvision(tmp_path):
+    torch.manual_seed(0)
+    native, large = (
+        torchvision.models.VisionTransformer(n, 8, 2, 2, 32, 64, num_classes=3).eval()
+        for n in (32, 64)
+    )
+    torch.nn.init.normal_(native.heads.head.weight)
+    native.encoder.pos_embedding.data.normal_()
+    torch.save(native.state_dict(), tmp_path / "w.pth")
+    fitted = torchvision.models.vision_transformer.interpolate_embeddings(
+        64, 8, native.state_dict()
+    )
+    large.load_state_dict(fitted)
+    ours = zoo.load(tmp_path / "w.pth", name="vit_mu_patch8_32").eval()
+    assert close(ours(pixels(64)), large(pixels(64)))
+    assert close(
+        zoo.load(tmp_path / "w.pth", name="vit_mu_patch8_32", size=64).eval()(pixels(64)),
+        large(pixels(64)),
+    )
+
+
+def test_the_authors_of_dinov2_add_a_tenth():
+    """As their code does: a scale of (side + 0.1) / native."""
+    table = torch.randn(1 + 16, 8)
+    ours = zoo.ops.resize_table(table, (4, 4), (6, 9), "offset")
+    grid = table[1:].T.reshape(1, 8, 4, 4)
+    theirs = torch.nn.functional.interpolate(grid, scale_factor=(6.1 / 4, 9.1 / 4), mode="bicubic")
+    assert ours.shape == (1 + 54, 8)
+    torch.testing.assert_close(ours[1:], theirs[0].flatten(1).T)
+
+
+@torch.no_grad()
+@pytest.mark.skipif(
+    "ZOO_WEIGHTS" not in os.environ,
+    reason="ZOO_WEIGHTS names no folder of genuine weights (../shared/weights/get.py)",
+)
+@pytest.mark.parametrize("size", [(224, 224), (518, 518), (224, 336)])
+def test_genuine_weights_answer_as_in_transformers(size):
+    folder = Path(os.environ["ZOO_WEIGHTS"]) / "vit_s14"
+    theirs, ours = hf.AutoModel.from_pretrained(folder).eval(), zoo.load(folder).eval()
+    assert ours.record.name == "vit_small_patch14_dinov2"
+    x = torch.randn(1, 3, *size, generator=torch.Generator().manual_seed(0))
+    assert close(ours.features(x).x, theirs(x).last_hidden_state)

@@ -17,7 +17,7 @@ from torch import Tensor
 from zoo import checkpoint, weights
 from zoo.convert import ConversionError, detect
 from zoo.errors import OptionError, UserError, require, suggest
-from zoo.families import hf
+from zoo.families import Family, hf
 from zoo.model import Model, load_state, parts_of
 from zoo.nn import Part
 from zoo.nn.config import hints_of, put, read_option
@@ -133,7 +133,7 @@ def foreign(place: Path, name: str | None, layout: str | None) -> Model:
     carried = len(native.record.carried.get(found, {}))
     report = Report(str(place), found, tuple(notes), len(state) - carried, (), (), carried)
     labels = labels_in(config, native)
-    native.record = replace(native.record, labels=labels, report=report)
+    native.record = replace(native.record, name=build.name, labels=labels, report=report)
     return native
 
 
@@ -165,7 +165,17 @@ def builder(name: str | None, config: Mapping[str, Any], place: Path) -> Any:
             return create(known, **{**facts, **given, **head})
 
     build.family, _ = find(known)  # type: ignore[attr-defined]
+    build.name = named(build.family, given) if given else known  # type: ignore[attr-defined]
     return build
+
+
+def named(family: Family, columns: Mapping[str, Any]) -> str | None:
+    """The listed name that stands for these columns, None where there is none."""
+    for name in family.names:
+        known = {k: v for k, v in (family.parse(name) or {}).items() if v is not None}
+        if all(columns.get(k, v) == v for k, v in known.items()):
+            return name
+    return None
 
 
 def fitting(
@@ -293,7 +303,8 @@ def transfer(source: Model, target: Model, fresh: tuple[str, ...]) -> tuple[str,
 def fitted(key: str, tensor: Tensor, source: Any, target: Any) -> Tensor:
     """A tensor of the source as the target has it: the same where nothing is to be done."""
     if key == "adapter.position" and hasattr(target.adapter, "grid"):
-        return resize_table(tensor, source.adapter.grid, target.adapter.grid)
+        how = getattr(source.adapter.config, "resize", "antialias")
+        return resize_table(tensor, source.adapter.grid, target.adapter.grid, how)
     if key == "adapter.stem.weight" and tensor.ndim == 4:
         size = tuple(target.adapter.stem.weight.shape[-2:])
         return resize_kernel(resize_channels(tensor, target.adapter.config.channels), size)

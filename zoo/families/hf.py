@@ -10,10 +10,17 @@ from zoo.errors import UserError
 # fmt: off
 VIT = dict(dim="hidden_size", depth="num_hidden_layers", heads="num_attention_heads",
            patch="patch_size", size="image_size", channels="num_channels", eps="layer_norm_eps")
+DINOV2 = {k: v for k, v in VIT.items() if k != "eps"}
 SWIN = dict(dim="embed_dim", depths="depths", heads="num_heads", patch="patch_size",
             window="window_size", size="image_size", channels="num_channels")
+PLAIN = {"hidden_act": "gelu", "qkv_bias": True, "mlp_ratio": 4, "layer_norm_eps": 1e-6,
+         "use_swiglu_ffn": False}
 TYPES: dict[str, tuple[str, dict[str, str], dict[str, Any]]] = {
     "vit":  ("vit_tiny_patch16_224", VIT, {"hidden_act": "gelu", "qkv_bias": True}),
+    "deit": ("deit_tiny_distilled_patch16_224", VIT, {"hidden_act": "gelu", "qkv_bias": True}),
+    "dinov2": ("vit_small_patch14_dinov2", DINOV2, PLAIN),
+    "dinov2_with_registers": ("vit_small_patch14_reg4_dinov2",
+                              {**DINOV2, "registers": "num_register_tokens"}, PLAIN),
     "swin": ("swin_tiny_patch4_window7_224", SWIN,
              {"hidden_act": "gelu", "qkv_bias": True, "mlp_ratio": 4.0,
               "use_absolute_embeddings": False}),
