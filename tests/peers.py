@@ -159,7 +159,8 @@ def swin_old(peer) -> dict[str, torch.Tensor]:
             key = f"layers.{int(stage) - 1}.{rest}"
         state[key.replace("head.fc.", "head.")] = tensor
     for key, tensor in peer.named_buffers():
-        state[key] = tensor
+        if not key.endswith(".k_bias"):
+            state[key] = tensor
     return state
 
 
@@ -289,6 +290,29 @@ def from_openai(peer, state):
     timm_filter("vision_transformer")(peer, {k: t for k, t in state.items() if "visual" in k})
 
 
+SWINV2 = {"window4_64": dict(window_size=4), "window16_64": dict(window_size=16),
+          "window8to16_32to64": dict(window_size=16, pretrained_window_sizes=(8, 4))}  # fmt: skip
+
+
+def swinv2(**options):
+    return timm.models.swin_transformer_v2.SwinTransformerV2(
+        img_size=64, patch_size=4, embed_dim=16, depths=(2, 2), num_heads=(1, 2), num_classes=7,
+        **{"pretrained_window_sizes": (0, 0), **options})  # fmt: skip
+
+
+def swinv2_torchvision():
+    swin = torchvision.models.swin_transformer
+    return swin.SwinTransformer(
+        [4, 4], 16, [2, 2], [1, 2], [4, 4], num_classes=7, block=swin.SwinTransformerBlockV2,
+        downsample_layer=swin.PatchMergingV2)  # fmt: skip
+
+
+def swinv2_hf(**options):
+    return hf.Swinv2ForImageClassification(hf.Swinv2Config(
+        image_size=64, patch_size=4, embed_dim=16, depths=[2, 2], num_heads=[1, 2], num_labels=7,
+        **{"pretrained_window_sizes": (0, 0), **options}))  # fmt: skip
+
+
 SORTS = [(giant, reg) for giant in ("", "_giant") for reg in ("", "_reg4")]
 DINOV2 = {sort: partial(dinov2, *sort) for sort in SORTS}
 DINOV2_HF = {(giant, reg): partial(
@@ -377,6 +401,19 @@ CASES = [
     Case("swin_mu_patch4_window4_64", "timm_old", swin,
          lambda m, p: (m.features(LARGE).x, p.forward_features(LARGE).flatten(1, 2)),
          lambda m, p: (m(LARGE), p(LARGE)), SEVEN, swin_old, timm_filter("swin_transformer")),
+    *(Case(f"swinv2_mu_{end}", "timm", partial(swinv2, **options),
+           lambda m, p: (m.features(LARGE).x, p.forward_features(LARGE).flatten(1, 2)),
+           lambda m, p: (m(LARGE), p(LARGE)), SEVEN) for end, options in SWINV2.items()),
+    *(Case(f"swinv2_mu_{end}", "timm_old", partial(swinv2, **options),
+           lambda m, p: (m.features(LARGE).x, p.forward_features(LARGE).flatten(1, 2)),
+           lambda m, p: (m(LARGE), p(LARGE)), SEVEN, swin_old, timm_filter("swin_transformer_v2"))
+      for end, options in SWINV2.items()),
+    Case("swinv2_mu_window4_64", "torchvision", swinv2_torchvision,
+         lambda m, p: (m.features(LARGE).x, inside(p, "norm", LARGE).flatten(1, 2)),
+         lambda m, p: (m(LARGE), p(LARGE)), SEVEN),
+    *(Case(f"swinv2_mu_{end}", "hf", partial(swinv2_hf, **options),
+           lambda m, p: (m.features(LARGE).x, p.swinv2(LARGE).last_hidden_state),
+           lambda m, p: (m(LARGE), p(LARGE).logits), SEVEN) for end, options in SWINV2.items()),
     Case("bert_mu", "hf", bert, text_features),
     Case("gpt2_mu", "hf", gpt, text_features),
     Case("llama_mu", "hf", llama, text_features),

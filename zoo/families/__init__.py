@@ -11,7 +11,8 @@ from zoo.families.llama import LLAMA
 from zoo.families.mae import MAE
 from zoo.families.siglip import SIGLIP
 from zoo.families.swin import SWIN
+from zoo.families.swinv2 import SWINV2
 from zoo.families.vit import VIT
 
 VITS = (VIT, DEIT, DEIT_DISTILLED, DEIT3, MAE, DINOV2, DINOV2_GIANT, SIGLIP, CLIP, CLIP_QUICK)
-FAMILIES: tuple[Family, ...] = (*VITS, SWIN, BERT, GPT, LLAMA, AST)
+FAMILIES: tuple[Family, ...] = (*VITS, SWIN, SWINV2, BERT, GPT, LLAMA, AST)

@@ -3,7 +3,14 @@
 from zoo.ops.attend import PATHS, attend, attention_weights
 from zoo.ops.cache import cached
 from zoo.ops.experts import grouped_linear
-from zoo.ops.grid import grid_places, grid_positions, relative_index, resize_table, sincos_grid
+from zoo.ops.grid import (
+    grid_places,
+    grid_positions,
+    log_offsets,
+    relative_index,
+    resize_table,
+    sincos_grid,
+)
 from zoo.ops.linear import linear
 from zoo.ops.mask import Mask
 from zoo.ops.position import add_positions, alibi_slopes, bucket, rope_table, rotate, sincos
