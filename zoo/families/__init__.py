@@ -5,6 +5,8 @@ from zoo.families.bert import BERT
 from zoo.families.clip import CLIP, CLIP_QUICK
 from zoo.families.deit import DEIT, DEIT3, DEIT_DISTILLED
 from zoo.families.dinov2 import DINOV2, DINOV2_GIANT
+from zoo.families.dinov3 import DINOV3
+from zoo.families.eva02 import EVA02, EVA02_LARGER
 from zoo.families.family import Family
 from zoo.families.gpt import GPT
 from zoo.families.llama import LLAMA
@@ -14,5 +16,19 @@ from zoo.families.swin import SWIN
 from zoo.families.swinv2 import SWINV2
 from zoo.families.vit import VIT
 
-VITS = (VIT, DEIT, DEIT_DISTILLED, DEIT3, MAE, DINOV2, DINOV2_GIANT, SIGLIP, CLIP, CLIP_QUICK)
+VITS = (
+    VIT,
+    DEIT,
+    DEIT_DISTILLED,
+    DEIT3,
+    MAE,
+    DINOV2,
+    DINOV2_GIANT,
+    SIGLIP,
+    CLIP,
+    CLIP_QUICK,
+    EVA02,
+    EVA02_LARGER,
+    *DINOV3,
+)
 FAMILIES: tuple[Family, ...] = (*VITS, SWIN, SWINV2, BERT, GPT, LLAMA, AST)
