@@ -295,6 +295,14 @@ SWINV2 = {"window4_64": dict(window_size=4), "window16_64": dict(window_size=16)
           "window8to16_32to64": dict(window_size=16, pretrained_window_sizes=(8, 4))}  # fmt: skip
 
 
+def swin3d():
+    return torchvision.models.video.SwinTransformer3d(
+        [2, 4, 4], 16, [2, 2], [1, 2], [2, 4, 4], num_classes=7)  # fmt: skip
+
+
+VIDEO = torch.randn(2, 3, 6, 32, 40, generator=torch.Generator().manual_seed(1))
+
+
 def swinv2(**options):
     return timm.models.swin_transformer_v2.SwinTransformerV2(
         img_size=64, patch_size=4, embed_dim=16, depths=(2, 2), num_heads=(1, 2), num_classes=7,
@@ -446,6 +454,9 @@ CASES = [
     Case("swin_mu_patch4_window4_64", "timm_old", swin,
          lambda m, p: (m.features(LARGE).x, p.forward_features(LARGE).flatten(1, 2)),
          lambda m, p: (m(LARGE), p(LARGE)), SEVEN, swin_old, timm_filter("swin_transformer")),
+    Case("swin3d_mu", "torchvision", swin3d,
+         lambda m, p: (m.features(VIDEO).x, inside(p, "norm", VIDEO).flatten(1, 3)),
+         lambda m, p: (m(VIDEO), p(VIDEO)), (("pad", "attend"),)),
     *(Case(f"swinv2_mu_{end}", "timm", partial(swinv2, **options),
            lambda m, p: (m.features(LARGE).x, p.forward_features(LARGE).flatten(1, 2)),
            lambda m, p: (m(LARGE), p(LARGE)), SEVEN) for end, options in SWINV2.items()),

@@ -30,6 +30,8 @@ def batch_of(name, batch=3, size=None):
     if name == "ast_mu":
         return (torch.randn(batch, size or 64, 32, generator=generator),)
     side = size or (64 if "swin" in name else 32)
+    if name == "swin3d_mu":
+        return (torch.randn(batch, 3, 4, side // 2, side // 2, generator=generator),)
     return (torch.randn(batch, 3, side, side, generator=generator),)
 
 

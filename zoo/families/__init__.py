@@ -13,6 +13,7 @@ from zoo.families.llama import LLAMA
 from zoo.families.mae import MAE
 from zoo.families.siglip import SIGLIP
 from zoo.families.swin import SWIN
+from zoo.families.swin3d import SWIN3D
 from zoo.families.swinv2 import SWINV2
 from zoo.families.vit import VIT
 
@@ -31,4 +32,4 @@ VITS = (
     EVA02_LARGER,
     *DINOV3,
 )
-FAMILIES: tuple[Family, ...] = (*VITS, SWIN, SWINV2, BERT, GPT, LLAMA, AST)
+FAMILIES: tuple[Family, ...] = (*VITS, SWIN, SWINV2, SWIN3D, BERT, GPT, LLAMA, AST)

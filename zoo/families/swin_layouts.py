@@ -54,12 +54,12 @@ SPLIT_V4 = ",".join(f"attention.self.{n}" for n in ("query", "key", "value"))
 # fmt: off
 def layout(ends: str, block: str, names: str, merge: str, *more: Rule) -> tuple[Rule, ...]:
     """`ends`: stem, its norm, last norm, head.  `names`: a block's six in the order of INNER.
-    `block`, `merge`: {0} is the stage, {1} the one before, {2} twice its number, {3} one more.
-    `more`: further rules within a block."""
+    `block`, `merge`: {0} is the stage, {1} the one before, {2} twice its number, {3} and {4} one
+    more and less.    `more`: further rules within a block."""
     ours = ("adapter.stem", "adapter.norm", "backbone.norm", "head.out")
     rules = [Rule(f"{theirs}.*", f"{o}.*") for theirs, o in zip(ends.split(), ours, strict=True)]
     for s in range(4):
-        numbers = (s, s - 1, 2 * s, 2 * s + 1)
+        numbers = (s, s - 1, 2 * s, 2 * s + 1, 2 * s - 1)
         theirs, mine = block.format(*numbers), f"backbone.stages.{s}.blocks.{{i}}"
         for each, part in zip(names.split(), INNER, strict=True):
             keys = tuple(f"{theirs}.{name}.*" for name in each.split(","))
