@@ -13,6 +13,7 @@ from typing import Any
 
 import timm.layers
 import timm.models
+import timm.models.eva
 import torch
 import torchvision
 import transformers as hf
@@ -159,7 +160,8 @@ def swin_old(peer) -> dict[str, torch.Tensor]:
             key = f"layers.{int(stage) - 1}.{rest}"
         state[key.replace("head.fc.", "head.")] = tensor
     for key, tensor in peer.named_buffers():
-        state[key] = tensor
+        if not key.endswith(".k_bias"):
+            state[key] = tensor
     return state
 
 
@@ -289,6 +291,72 @@ def from_openai(peer, state):
     timm_filter("vision_transformer")(peer, {k: t for k, t in state.items() if "visual" in k})
 
 
+SWINV2 = {"window4_64": dict(window_size=4), "window16_64": dict(window_size=16),
+          "window8to16_32to64": dict(window_size=16, pretrained_window_sizes=(8, 4))}  # fmt: skip
+
+
+def swin3d():
+    return torchvision.models.video.SwinTransformer3d(
+        [2, 4, 4], 16, [2, 2], [1, 2], [2, 4, 4], num_classes=7)  # fmt: skip
+
+
+VIDEO = torch.randn(2, 3, 6, 32, 40, generator=torch.Generator().manual_seed(1))
+
+
+def swinv2(**options):
+    return timm.models.swin_transformer_v2.SwinTransformerV2(
+        img_size=64, patch_size=4, embed_dim=16, depths=(2, 2), num_heads=(1, 2), num_classes=7,
+        **{"pretrained_window_sizes": (0, 0), **options})  # fmt: skip
+
+
+def swinv2_torchvision():
+    swin = torchvision.models.swin_transformer
+    return swin.SwinTransformer(
+        [4, 4], 16, [2, 2], [1, 2], [4, 4], num_classes=7, block=swin.SwinTransformerBlockV2,
+        downsample_layer=swin.PatchMergingV2)  # fmt: skip
+
+
+def swinv2_hf(**options):
+    return hf.Swinv2ForImageClassification(hf.Swinv2Config(
+        image_size=64, patch_size=4, embed_dim=16, depths=[2, 2], num_heads=[1, 2], num_labels=7,
+        **{"pretrained_window_sizes": (0, 0), **options}))  # fmt: skip
+
+
+EVA02 = dict(mlp_ratio=4 * 2 / 3, swiglu_mlp=True, use_rot_pos_emb=True, ref_feat_shape=(16, 16))
+LAYER = partial(torch.nn.LayerNorm, eps=1e-5)
+
+
+def eva(**options):
+    return vit(timm.models.eva.Eva, **options)
+
+
+def dinov3(plus, qkvb):
+    more = dict(swiglu_mlp=True, swiglu_align_to=8) if plus else {}
+    return partial(
+        eva, num_classes=0, mlp_ratio=4, qkv_bias=bool(qkvb), init_values=0.1, rope_type="dinov3",
+        rope_temperature=100, rope_rotate_half=True, use_rot_pos_emb=True, use_abs_pos_emb=False,
+        num_reg_tokens=4, use_fc_norm=False, norm_layer=LAYER, **more)  # fmt: skip
+
+
+def dinov3_hf(plus):
+    more = dict(use_gated_mlp=True, hidden_act="silu") if plus else {}
+    return hf.DINOv3ViTModel(hf.DINOv3ViTConfig(
+        **{**TINY, "intermediate_size": 128}, num_register_tokens=4, **more))  # fmt: skip
+
+
+def dinov3_fb(peer):
+    """timm's DINOv3 as Meta wrote it: the bias of the keys, which is masked, is something else."""
+    state = also([("reg_token", "storage_tokens"), ("gamma_", "ls"), ("fc1_g", "w1"), ("fc1_x", "w2"),
+                  *([("fc2", "w3")] if hasattr(peer.blocks[0].mlp, "fc1_g") else [])], mask_token=(1, 32))(peer)  # fmt: skip
+    state = {key + ".gamma" * key.endswith(("ls1", "ls2")): t for key, t in state.items()}
+    for block in ("blocks.0.attn", "blocks.1.attn"):
+        q, v = (state.pop(f"{block}.{n}_bias") for n in "qv")
+        state[f"{block}.qkv.bias"] = torch.cat((q, torch.ones(32), v))
+        state[f"{block}.qkv.bias_mask"] = torch.ones(96)
+    state["rope_embed.periods"] = 100 ** (2 * torch.arange(4) / 8)
+    return state
+
+
 SORTS = [(giant, reg) for giant in ("", "_giant") for reg in ("", "_reg4")]
 DINOV2 = {sort: partial(dinov2, *sort) for sort in SORTS}
 DINOV2_HF = {(giant, reg): partial(
@@ -368,6 +436,15 @@ CASES = [
            lambda m, p: (m.features(PICTURES).x,
                          p.vision_model.post_layernorm(p.vision_model(PICTURES).last_hidden_state)),
            lambda m, p: (m(PICTURES), p(PICTURES).image_embeds)) for name, act in HF_ACTS.items()),
+    *(Case(f"eva02_mu{base}_patch8_32", "timm", partial(eva, **EVA02, **more), *BOTH, SEVEN)
+      for base, more in {"": {}, "_base": dict(qkv_fused=False, scale_mlp=True)}.items()),
+    *(Case(f"vit_mu{plus}_patch8_dinov3{qkvb}", "timm", dinov3(plus, qkvb), BOTH[0])
+      for plus in ("", "_plus") for qkvb in ("", "_qkvb")),
+    *(Case(f"vit_mu{plus}_patch8_dinov3_qkvb", "fb", dinov3(plus, "_qkvb"), BOTH[0], None, (),
+           dinov3_fb, timm_filter("eva")) for plus in ("", "_plus")),
+    *(Case(f"vit_mu{plus}_patch8_dinov3_qkvb", layout, partial(dinov3_hf, plus),
+           lambda m, p: (m.features(PICTURES).x, p(PICTURES).last_hidden_state), **how)
+      for plus in ("", "_plus") for layout, how in HF.items()),
     *(Case("swin_mu_patch4_window4_64", layout, swin_hf,
            lambda m, p: (m.features(LARGE).x, p.swin(LARGE).last_hidden_state),
            lambda m, p: (m(LARGE), p(LARGE).logits), SEVEN, **how) for layout, how in HF.items()),
@@ -377,6 +454,22 @@ CASES = [
     Case("swin_mu_patch4_window4_64", "timm_old", swin,
          lambda m, p: (m.features(LARGE).x, p.forward_features(LARGE).flatten(1, 2)),
          lambda m, p: (m(LARGE), p(LARGE)), SEVEN, swin_old, timm_filter("swin_transformer")),
+    Case("swin3d_mu", "torchvision", swin3d,
+         lambda m, p: (m.features(VIDEO).x, inside(p, "norm", VIDEO).flatten(1, 3)),
+         lambda m, p: (m(VIDEO), p(VIDEO)), (("pad", "attend"),)),
+    *(Case(f"swinv2_mu_{end}", "timm", partial(swinv2, **options),
+           lambda m, p: (m.features(LARGE).x, p.forward_features(LARGE).flatten(1, 2)),
+           lambda m, p: (m(LARGE), p(LARGE)), SEVEN) for end, options in SWINV2.items()),
+    *(Case(f"swinv2_mu_{end}", "timm_old", partial(swinv2, **options),
+           lambda m, p: (m.features(LARGE).x, p.forward_features(LARGE).flatten(1, 2)),
+           lambda m, p: (m(LARGE), p(LARGE)), SEVEN, swin_old, timm_filter("swin_transformer_v2"))
+      for end, options in SWINV2.items()),
+    Case("swinv2_mu_window4_64", "torchvision", swinv2_torchvision,
+         lambda m, p: (m.features(LARGE).x, inside(p, "norm", LARGE).flatten(1, 2)),
+         lambda m, p: (m(LARGE), p(LARGE)), SEVEN),
+    *(Case(f"swinv2_mu_{end}", "hf", partial(swinv2_hf, **options),
+           lambda m, p: (m.features(LARGE).x, p.swinv2(LARGE).last_hidden_state),
+           lambda m, p: (m(LARGE), p(LARGE).logits), SEVEN) for end, options in SWINV2.items()),
     Case("bert_mu", "hf", bert, text_features),
     Case("gpt2_mu", "hf", gpt, text_features),
     Case("llama_mu", "hf", llama, text_features),

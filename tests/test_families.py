@@ -4,6 +4,7 @@ import peers
 import pytest
 import timm
 import torch
+import torchvision
 import transformers as hf
 from peers import CASES, distance, noisy
 
@@ -103,7 +104,17 @@ def test_every_llama_has_the_peers_parameters(name):
         assert count(zoo.create(name)) == count(peer)
 
 
-@pytest.mark.parametrize("name", [n for n in zoo.list_models("swin*") if "_mu_" not in n])
+@pytest.mark.parametrize("name", ["swin3d_tiny", "swin3d_small", "swin3d_base"])
+def test_every_video_swin_has_the_peers_parameters(name):
+    with torch.device("meta"):
+        peer = getattr(torchvision.models.video, f"swin3d_{name[7]}")()
+        assert count(zoo.create(name)) == count(peer)
+
+
+SWINS = [n for n in zoo.list_models("swin*") if "_mu" not in n and "3d" not in n]
+
+
+@pytest.mark.parametrize("name", SWINS)
 def test_every_swin_has_the_peers_parameters(name):
     with torch.device("meta"):
         assert count(zoo.create(name)) == count(timm.create_model(name, num_classes=1000))

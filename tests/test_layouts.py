@@ -88,7 +88,7 @@ SHARES = (
     Rule("qkv.bias", "q", piece=(0, 1, 3)),
     Rule("qkv.bias", "v", piece=(2, 3, 3)),
     Rule("scale", "scale", form="h 1 1 -> h"),
-    Rule("kernel", "kernel", form="a (c p) -> (p c) a"),
+    Rule("kernel", "kernel", form="a (c p2) -> (p2 c) a"),
 )
 
 

@@ -52,8 +52,8 @@ class Rule:
     sizes: Callable[[Any], Sequence[int]] | None = None
     """Backbone config -> the rows of each of theirs; None = equal shares."""
     form: str | None = None
-    """Their axes -> ours, as einops writes it: "H 1 1 -> H". H is the number of heads, and an axis
-    that the pattern calls p has two places."""
+    """Their axes -> ours, as einops writes it: "H 1 1 -> H". H is the number of heads; an axis
+    whose name ends in a number, such as p2, has so many places."""
     piece: tuple[int, int, int] | None = None
     """(start, stop, count): ours are these of so many equal shares of their rows. What no rule
     takes of their tensor is carried."""
@@ -259,9 +259,8 @@ def _ours(rule: Rule, tensor: Tensor, backbone: Any) -> Tensor:
 
 def _shaped(tensor: Tensor, form: str, backbone: Any) -> Tensor:
     """A tensor in another form. EinopsError where it has not the first form's axes."""
-    axes = set(re.findall(r"\w+", form))
-    sizes = {"p": 2} if "p" in axes else {}
-    if "H" in axes and "(" in form:
+    sizes = {axis: int(number) for axis, number in re.findall(r"([a-z]+(\d+))", form)}
+    if "H" in form and "(" in form:
         sizes["H"] = backbone.stages[0].block.attn.heads
     return rearrange(tensor, form, **sizes)
 

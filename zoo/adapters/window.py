@@ -12,7 +12,7 @@ from zoo import nn
 from zoo.adapters.patch import CUTS, conv_stem
 from zoo.errors import ShapeError, one_of, require
 from zoo.ops import grid_places
-from zoo.shapes import check
+from zoo.shapes import check, pair
 from zoo.tokens import Grid, Tokens
 
 
@@ -43,6 +43,10 @@ class SwinPatchesConfig:
     """1, or 2: norms behind the branches, cosine attention, continuous bias (arXiv:2111.09883)."""
     trained: tuple[int, ...] | None = None
     """Version 2: the window that the bias was trained with; None = the same."""
+    trained_size: int | tuple[int, int] | None = None
+    """Version 2: the picture of that training; None = the same."""
+    clamp: bool = False
+    """Whether a picture's windows are no larger than the grid of their stage at the native size."""
     pad: str = "mask"
     """What happens where windows do not fill the grid: mask, attend or attend_after."""
     eps: float = 1e-5
@@ -79,13 +83,16 @@ class SwinPatches(nn.Part[SwinPatchesConfig]):
     @staticmethod
     def stages_of(c: SwinPatchesConfig) -> tuple[nn.Stage, ...]:
         """The stages that a config asks for."""
-        windows, shifted = (nn.Windows(c.window, shift, c.pad) for shift in (False, True))
         place, norm = ("pre", "before") if c.version == 1 else ("res_post", "after")
-        change, stages = {"attn.grouping": shifted}, []
+        stages = []
         for i, (depth, heads) in enumerate(zip(c.depths, c.heads, strict=True)):
-            attn = nn.AttentionConfig(heads, grouping=windows, position=nn.WindowTable(c.window))
+            window = clamped(c, c.window, c.size, i)
+            windows, shifted = (nn.Windows(window, shift, c.pad) for shift in (False, True))
+            change = {"attn.grouping": shifted}
+            attn = nn.AttentionConfig(heads, grouping=windows, position=nn.WindowTable(window))
             if c.version == 2:
-                position = nn.Continuous(c.window, c.trained)
+                trained = c.trained and clamped(c, c.trained, c.trained_size or c.size, i)
+                position = nn.Continuous(window, trained)
                 attn = replace(attn, bias="qv", scale="cosine", position=position)
             dim = c.dim * 2**i
             mlp = nn.MlpConfig(int(dim * c.ratio))
@@ -107,3 +114,14 @@ class SwinPatches(nn.Part[SwinPatchesConfig]):
         grid: Grid = (1, *x.shape[2:])[-3:]  # type: ignore[assignment]  # three sides
         x = self.norm(rearrange(x, "b d ... -> b (...) d"))
         return Tokens(x, None, grid_places(grid[-len(c.patch) :], 0, x.device), grid)
+
+
+def clamped(
+    c: SwinPatchesConfig, window: tuple[int, ...], size: int | tuple[int, int], stage: int
+) -> tuple[int, ...]:
+    """A window's sides in a stage: as they are, or no larger than its grid."""
+    if not c.clamp:
+        return window
+    grid = (-(-side // (p * 2**stage)) for side, p in zip(pair(size), c.patch[-2:], strict=True))
+    last = (min(w, g) for w, g in zip(window[-2:], grid, strict=True))
+    return (*window[:-2], *last)

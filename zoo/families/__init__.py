@@ -5,13 +5,31 @@ from zoo.families.bert import BERT
 from zoo.families.clip import CLIP, CLIP_QUICK
 from zoo.families.deit import DEIT, DEIT3, DEIT_DISTILLED
 from zoo.families.dinov2 import DINOV2, DINOV2_GIANT
+from zoo.families.dinov3 import DINOV3
+from zoo.families.eva02 import EVA02, EVA02_LARGER
 from zoo.families.family import Family
 from zoo.families.gpt import GPT
 from zoo.families.llama import LLAMA
 from zoo.families.mae import MAE
 from zoo.families.siglip import SIGLIP
 from zoo.families.swin import SWIN
+from zoo.families.swin3d import SWIN3D
+from zoo.families.swinv2 import SWINV2
 from zoo.families.vit import VIT
 
-VITS = (VIT, DEIT, DEIT_DISTILLED, DEIT3, MAE, DINOV2, DINOV2_GIANT, SIGLIP, CLIP, CLIP_QUICK)
-FAMILIES: tuple[Family, ...] = (*VITS, SWIN, BERT, GPT, LLAMA, AST)
+VITS = (
+    VIT,
+    DEIT,
+    DEIT_DISTILLED,
+    DEIT3,
+    MAE,
+    DINOV2,
+    DINOV2_GIANT,
+    SIGLIP,
+    CLIP,
+    CLIP_QUICK,
+    EVA02,
+    EVA02_LARGER,
+    *DINOV3,
+)
+FAMILIES: tuple[Family, ...] = (*VITS, SWIN, SWINV2, SWIN3D, BERT, GPT, LLAMA, AST)

@@ -1,8 +1,10 @@
 """Swin (Liu et al. 2021, arXiv:2103.14030); timm's names: swin_tiny_patch4_window7_224."""
 
+from dataclasses import replace
+
 from zoo.adapters import SwinPatches, SwinPatchesConfig
 from zoo.families.family import Configs, Family, Sides
-from zoo.families.swin_layouts import INDEX, SPLIT, SPLIT_V4, TABLE, flat_index, index, layout, mask
+from zoo.families.swin_layouts import FLAT, INDEX, MASK, SPLIT, SPLIT_V4, TABLE, layout
 from zoo.heads import ClassifyConfig
 from zoo.nn import BackboneConfig
 
@@ -23,21 +25,21 @@ TIMM = "norm1 attn.qkv attn.proj norm2 mlp.fc1 mlp.fc2"
 STEM = "patch_embed.proj patch_embed.norm norm"
 HF = "swin.embeddings.patch_embeddings.projection swin.embeddings.norm swin.layernorm classifier"
 HF_BLOCK, HF_MERGE = "swin.encoder.layers.{0}.blocks.{{i}}", "swin.encoder.layers.{1}.downsample"
-BIAS, OURS = "relative_position_bias_table", "attn.position.table"
+BIAS = "relative_position_bias_table"
 RULES = {
     "timm": layout(f"{STEM} head.fc", "layers.{0}.blocks.{{i}}", TIMM, "layers.{0}.downsample",
-                   {TABLE: OURS}, {}),
+                   TABLE),
     "timm_old": layout(f"{STEM} head", "layers.{0}.blocks.{{i}}", TIMM, "layers.{1}.downsample",
-                       {TABLE: OURS}, {INDEX: index, "attn_mask": mask}),
+                       TABLE, INDEX, MASK),
     "torchvision": layout(
         "features.0.0 features.0.2 norm head", "features.{3}.{{i}}",
-        "norm1 attn.qkv attn.proj norm2 mlp.0 mlp.3", "features.{2}",
-        {TABLE: OURS}, {INDEX: flat_index}),
+        "norm1 attn.qkv attn.proj norm2 mlp.0 mlp.3", "features.{2}", TABLE, FLAT),
     "hf": layout(HF, HF_BLOCK, f"layernorm_before {SPLIT} attention.o_proj layernorm_after mlp.fc1 "
-                 "mlp.fc2", HF_MERGE, {f"attention.relative_position_bias.{BIAS}": OURS}, {}),
+                 "mlp.fc2", HF_MERGE,
+                 replace(TABLE, theirs=f"attention.relative_position_bias.{BIAS}")),
     "hf_v4": layout(HF, HF_BLOCK, f"layernorm_before {SPLIT_V4} attention.output.dense "
                     "layernorm_after intermediate.dense output.dense", HF_MERGE,
-                    {f"attention.self.{BIAS}": OURS}, {}),
+                    replace(TABLE, theirs=f"attention.self.{BIAS}")),
 }
 
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from zoo.errors import OptionError, require
 from zoo.nn.config import Choice
-from zoo.ops import alibi_slopes, bucket, grid_positions, relative_index, rope_table
+from zoo.ops import alibi_slopes, bucket, log_offsets, relative_index, rope_table
 
 
 @dataclass(frozen=True)
@@ -162,11 +162,7 @@ class ContinuousBias(nn.Module):
         window, trained = self.kind.window, self.kind.trained or self.kind.window
         # An fp32 island: bf16 has too few digits for the coordinates.
         with torch.autocast(q.device.type, enabled=False):
-            middle = torch.tensor([w - 1 for w in window], device=q.device)
-            scale = torch.tensor([max(w - 1, 1) for w in trained], device=q.device)
-            offset = grid_positions(tuple([2 * w - 1 for w in window]), q.device) - middle
-            spaced = 8.0 * offset / scale
-            spaced = spaced.sign() * (spaced.abs() + 1).log2() / math.log2(8)
+            spaced = log_offsets(window, trained, q.device)
             up = nn.functional.linear(spaced, self.up.weight.float(), self.up.bias.float())
             table = nn.functional.linear(up.relu(), self.down.weight.float())
         return look_up(16 * table.sigmoid(), offsets(self.kind, q, k))

@@ -7,6 +7,7 @@ from zoo.ops.grid import (
     RESIZES,
     grid_places,
     grid_positions,
+    log_offsets,
     relative_index,
     resize_table,
     sincos_grid,

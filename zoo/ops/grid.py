@@ -80,6 +80,17 @@ def resize_table(
 
 
 @cached
+def log_offsets(window: tuple[int, ...], trained: tuple[int, ...], device: torch.device) -> Tensor:
+    """-> (R, A) fp32: each offset within a window, log-spaced; 1 is the furthest of the window that
+    it was trained with (Swin v2: Liu et al. 2021, arXiv:2111.09883)."""
+    middle = torch.tensor([w - 1 for w in window], device=device)
+    scale = torch.tensor([max(w - 1, 1) for w in trained], device=device)
+    offset = grid_positions(tuple([2 * w - 1 for w in window]), device) - middle
+    spaced = 8.0 * offset / scale
+    return spaced.sign() * (spaced.abs() + 1).log2() / math.log2(8)
+
+
+@cached
 def relative_index(window: tuple[int, ...], device: torch.device) -> Tensor:
     """-> (N, N) int64: the row, of prod(2 w - 1), for each pair of a window's N = prod(window)
     places."""
