@@ -343,3 +343,98 @@ def test_genuine_weights_answer_as_in_transformers(size):
     assert ours.record.name == "vit_small_patch14_dinov2"
     x = torch.randn(1, 3, *size, generator=torch.Generator().manual_seed(0))
     assert close(ours.features(x).x, theirs(x).last_hidden_state)
+
+
+# --- and back
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    "name", ["vit_tiny_patch16_224", "swin_tiny_patch4_window7_224", "deit3_small_patch16_224"]
+)
+def test_timm_takes_what_is_given_back(tmp_path, name):
+    torch.manual_seed(0)
+    ours = zoo.create(name, ["a", "b", "c"]).eval()
+    ours.save(tmp_path / "t", layout="timm")
+    theirs = timm.create_model(f"local-dir:{tmp_path / 't'}", pretrained=True).eval()
+    assert close(ours(pixels(224)), theirs(pixels(224)))
+    cfg = theirs.pretrained_cfg
+    assert tuple(cfg["mean"]) == ours.record.preprocess.mean and cfg["num_classes"] == 3
+    again = zoo.load(tmp_path / "t").eval()
+    assert torch.equal(again(pixels(224)), ours(pixels(224)))
+
+
+@torch.no_grad()
+def test_timm_takes_another_size_too(tmp_path):
+    torch.manual_seed(0)
+    zoo.create("vit_tiny_patch16_224", 3).save(tmp_path / "m")
+    ours = zoo.load(tmp_path / "m", size=(96, 64), channels=1).eval()
+    ours.save(tmp_path / "t", layout="timm")
+    theirs = timm.create_model(f"local-dir:{tmp_path / 't'}", pretrained=True).eval()
+    x = torch.randn(2, 1, 96, 64)
+    assert close(ours(x), theirs(x))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    "name", ["vit_mu_patch8_32", "swin_mu_patch4_window4_64", "deit_mu_distilled_patch8_32"]
+)
+def test_transformers_takes_what_is_given_back(tmp_path, name):
+    torch.manual_seed(0)
+    ours = zoo.create(name, ["ant", "bee", "cat"]).eval()
+    ours.save(tmp_path / "h", layout="hf")
+    auto = (
+        hf.DeiTForImageClassificationWithTeacher
+        if "deit" in name
+        else hf.AutoModelForImageClassification
+    )
+    theirs, info = auto.from_pretrained(tmp_path / "h", output_loading_info=True)
+    assert not any(info[k] for k in ("missing_keys", "unexpected_keys", "mismatched_keys"))
+    size = 64 if "swin" in name else 32
+    assert close(ours(pixels(size)), theirs.eval()(pixels(size)).logits)
+    assert theirs.config.id2label == {0: "ant", 1: "bee", 2: "cat"}
+    processor = hf.AutoImageProcessor.from_pretrained(tmp_path / "h")
+    assert tuple(processor.image_mean) == ours.record.preprocess.mean
+    again = zoo.load(tmp_path / "h").eval()
+    assert (
+        close(again(pixels(size)), ours(pixels(size))) and again.record.labels == ours.record.labels
+    )
+
+
+@torch.no_grad()
+def test_bodies_are_given_back_to_transformers(tmp_path):
+    for name in ("vit_mu_patch8_dinov2", "vit_mu_patch8_reg4_dinov2"):
+        torch.manual_seed(0)
+        kind = hf.Dinov2WithRegistersModel if "reg4" in name else hf.Dinov2Model
+        config = hf.Dinov2WithRegistersConfig if "reg4" in name else hf.Dinov2Config
+        sizes = {k: v for k, v in VIT.items() if k != "intermediate_size"}
+        kind(config(**sizes)).save_pretrained(tmp_path / name)
+        ours = zoo.load(tmp_path / name).eval()
+        ours.save(tmp_path / f"{name}_back", layout=ours.record.report.layout)
+        theirs = hf.AutoModel.from_pretrained(tmp_path / f"{name}_back").eval()
+        assert type(theirs) is kind
+        assert close(ours.features(pixels()).x, theirs(pixels()).last_hidden_state)
+        one, two = (load_file(tmp_path / n / "model.safetensors") for n in (name, f"{name}_back"))
+        assert one.keys() == two.keys() and all(torch.equal(one[k], two[k]) for k in one)
+
+
+@torch.no_grad()
+def test_torchvision_takes_what_is_given_back(tmp_path):
+    ours = zoo.create("vit_mu_patch8_32", 3).eval()
+    ours.save(tmp_path / "v", layout="torchvision")
+    theirs = torchvision.models.VisionTransformer(32, 8, 2, 2, 32, 64, num_classes=3).eval()
+    theirs.load_state_dict(torch.load(tmp_path / "v" / "model.pth", weights_only=True), strict=True)
+    assert close(ours(pixels()), theirs(pixels()))
+
+
+def test_nothing_is_overwritten_or_half_given(tmp_path):
+    model = zoo.create("vit_mu_patch8_32", 3)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "x").write_text("mine")
+    with pytest.raises(UserError, match="full holds something"):
+        model.save(tmp_path / "full", layout="timm")
+    with pytest.raises(OptionError, match=r"has the layouts .*; got 'keras'"):
+        model.save(tmp_path / "k", layout="keras")
+    with pytest.raises(UserError, match="cannot be written"):
+        model.save("/proc/nothing/here", layout="timm")
+    assert not (tmp_path / "k").exists() and (tmp_path / "full" / "x").read_text() == "mine"

@@ -11,6 +11,7 @@ from typing import Any
 
 import safetensors
 import safetensors.torch
+import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
@@ -47,6 +48,37 @@ def write_folder(
     except (OSError, SafetensorError) as error:
         reason = getattr(error, "strerror", None) or error
         wants = "save takes a folder it can write to"
+        raise UserError(f"{wants}; {folder} cannot be written: {reason}") from error
+    finally:
+        if scratch is not None:
+            shutil.rmtree(scratch, ignore_errors=True)
+    return folder
+
+
+def write_foreign(
+    folder: str | Path, state: Mapping[str, Tensor], files: Mapping[str, Any]
+) -> Path:
+    """Write a new folder for another library, whole or not at all: the JSON files and WEIGHTS, or
+    model.pth where there are none. UserError where it cannot be written or holds anything."""
+    folder = Path(folder).expanduser()
+    wants = "save takes a folder that is new or empty"
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError(f"{wants} for another library's layout; {folder} holds something")
+    tensors = {key: tensor.detach().contiguous().cpu().clone() for key, tensor in state.items()}
+    scratch = None
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+        for name, content in files.items():
+            (scratch / name).write_text(json.dumps(content, indent=2) + "\n", "utf-8")
+        if files:
+            safetensors.torch.save_file(tensors, scratch / WEIGHTS, {"format": "pt"})
+        else:
+            torch.save(tensors, scratch / "model.pth")
+        scratch.chmod(0o755)
+        os.replace(scratch, folder)
+    except (OSError, SafetensorError, RuntimeError) as error:
+        reason = getattr(error, "strerror", None) or error
         raise UserError(f"{wants}; {folder} cannot be written: {reason}") from error
     finally:
         if scratch is not None:

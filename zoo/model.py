@@ -1,6 +1,6 @@
 """A model: an adapter, the backbone, a head."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,10 @@ class Record:
     """Conversion rules by layout; given by the family, not saved."""
     carried: Mapping[str, Mapping[str, Tensor]] = field(default_factory=dict, repr=False)
     """Tensors of a layout that the model has no use for, kept to be given back."""
+    writers: Mapping[str, Callable[[Any], Mapping[str, Any]]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+    """What makes the JSON files beside the weights, by layout; given by the family, not saved."""
     report: Any = field(default=None, repr=False, compare=False)
     """What became of each tensor, where it was loaded (`zoo.loading.Report`); not saved."""
     scale: tuple[tuple[float, float], ...] | None = None
@@ -100,9 +104,19 @@ class Model(nn.Module):
         """
         return predict(self, source, batch, column, on_bad)
 
-    def save(self, folder: str | Path) -> Path:
+    def save(self, folder: str | Path, layout: str = "zoo") -> Path:
         """Write the model as a folder of safetensors and JSON that `zoo.load` takes; returns its
-        path."""
+        path.
+
+        With `layout` "timm" or "hf" as a folder that `timm.create_model("local-dir:FOLDER",
+        pretrained=True)` and `transformers.AutoModel...from_pretrained(FOLDER)` take as their own,
+        with "torchvision" as the state dict FOLDER/model.pth. OptionError where the family has no
+        such layout.
+        """
+        if layout != "zoo":
+            state, writers = self.state_for(layout), self.record.writers
+            one_of("save", "layout", layout, writers)
+            return checkpoint.write_foreign(folder, state, writers[layout](self))
         parts = {"adapter": self.adapter, "backbone": self.backbone, "head": self.head}
         state, prepare = self.state_dict(), self.record.preprocess
         record = {

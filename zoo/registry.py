@@ -14,6 +14,7 @@ from torch import Tensor
 from zoo.errors import OptionError, UserError, require, suggest
 from zoo.extend import families, fault_of, kinds
 from zoo.families import Family
+from zoo.families.giving import WRITERS
 from zoo.inputs import Prepare, Preprocess
 from zoo.model import CARRIED, Model, Record, load_state
 from zoo.nn import Part
@@ -61,7 +62,7 @@ def create(name: str, classes: int | Sequence[str] | None = None, **options: Any
     if headless:
         configs["head"] = None
     prepare = preprocess_for(family, configs["adapter"])
-    record = Record(family.name, name, labels, prepare, family.rules)
+    record = Record(family.name, name, labels, prepare, family.rules, writers=WRITERS)
     return Model(**build_parts(configs), record=record)
 
 
@@ -77,7 +78,8 @@ def from_saved(saved: dict[str, Any], state: dict[str, Tensor], where: Path) -> 
         layout, _, name = key.removeprefix(CARRIED).partition(".")
         carried.setdefault(layout, {})[name] = state.pop(key)
     prepare = prepare and Prepare.from_dict(prepare)
-    record = replace(record, preprocess=prepare, rules=next(known, {}), carried=carried)
+    given = {"rules": next(known, {}), "carried": carried, "writers": WRITERS}
+    record = replace(record, preprocess=prepare, **given)
     with torch.device("meta"):
         model = Model(**build_parts(configs), record=record)
     return load_state(model, state, assign=True)

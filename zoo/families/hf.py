@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from zoo.errors import UserError
+from zoo.errors import OptionError, UserError
+from zoo.shapes import pair
 
 # By model_type: our family's start of a name, our columns by their keys, and what theirs must say.
 # fmt: off
@@ -46,6 +47,38 @@ def columns(config: Mapping[str, Any], place: Path) -> tuple[str, dict[str, Any]
     odd = [f"{keys[k]} {v!r}" for k, v in found.items() if not isinstance(v, (int, float, tuple))]
     if odd:
         raise UserError(f"load takes a config.json of numbers; {place} has {', '.join(odd)}")
-    if "intermediate_size" in config:
-        found["ratio"] = config["intermediate_size"] / config["hidden_size"]
+    wide = config.get("intermediate_size", 0) / config.get("hidden_size", 1)
+    if kind == "vit":
+        found["ratio"] = wide
+    elif wide not in (0, 4):
+        raise UserError(f"load takes a usual {kind}; {place} has MLPs of {wide:g} times the width")
     return name, found
+
+
+def kind_of(model: Any) -> str:
+    """The model_type that a model is given back as. OptionError where there is none."""
+    family, registers = model.record.family, getattr(model.adapter.config, "registers", 0)
+    kinds = {"vit": "vit", "swin": "swin", "deit_distilled": "deit",
+             "dinov2": "dinov2_with_registers" if registers else "dinov2"}  # fmt: skip
+    if family not in kinds:
+        raise OptionError(f"save in transformers' layout takes {', '.join(kinds)}; got {family}",
+                          "layout")  # fmt: skip
+    return kinds[family]
+
+
+def values_of(model: Any) -> dict[str, Any]:
+    """Our columns of a model's configs."""
+    adapter, stages = model.adapter.config, model.backbone.config.stages
+    block = stages[0].block
+    size, patch = pair(adapter.size), pair(adapter.patch)
+    own = {
+        "dim": adapter.dim, "channels": adapter.channels, "eps": block.eps,
+        "depth": stages[0].depth, "heads": block.attn.heads,
+        "hidden": block.mlp.hidden or 4 * adapter.dim,
+        "size": size[0] if size[0] == size[1] else list(size), "patch": patch[0],
+        "registers": getattr(adapter, "registers", 0),
+    }  # fmt: skip
+    if len(stages) > 1:
+        own |= {"depths": list(adapter.depths), "heads": list(adapter.heads),
+                "window": adapter.window[0]}  # fmt: skip
+    return own
