@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy
 import timm.layers
 import timm.models
 import timm.models.eva
@@ -357,6 +358,56 @@ def dinov3_fb(peer):
     return state
 
 
+NPZ = {"jax": ("", 1, 2, 3, "Transformer/posembed_input/pos_embedding"),
+       "big_vision": ("params/", 0, 1, 0, "pos_embedding")}  # fmt: skip
+
+
+def npz(prefix, attn, norm, mlp, places, peer):
+    """timm's ViT as Google wrote it."""
+    state = peer.state_dict()
+    theirs = {places: state["pos_embed"], "cls": state["cls_token"], "embedding/bias": state["patch_embed.proj.bias"],
+              "embedding/kernel": state["patch_embed.proj.weight"].permute(2, 3, 1, 0),
+              "head/kernel": state["head.weight"].T, "head/bias": state["head.bias"]}  # fmt: skip
+    norms = {"norm": "Transformer/encoder_norm"}
+    for i in range(2):
+        there, heads = (
+            f"Transformer/encoderblock_{i}",
+            f"Transformer/encoderblock_{i}/MultiHeadDotProductAttention_{attn}",
+        )
+        norms |= {
+            f"blocks.{i}.norm1": f"{there}/LayerNorm_0",
+            f"blocks.{i}.norm2": f"{there}/LayerNorm_{norm}",
+        }
+        for k, name in enumerate(("query", "key", "value")):
+            theirs[f"{heads}/{name}/kernel"] = (
+                state[f"blocks.{i}.attn.qkv.weight"].chunk(3)[k].T.reshape(32, 2, 16)
+            )
+            theirs[f"{heads}/{name}/bias"] = (
+                state[f"blocks.{i}.attn.qkv.bias"].chunk(3)[k].reshape(2, 16)
+            )
+        theirs[f"{heads}/out/kernel"] = state[f"blocks.{i}.attn.proj.weight"].T.reshape(2, 16, 32)
+        theirs[f"{heads}/out/bias"] = state[f"blocks.{i}.attn.proj.bias"]
+        for k in (0, 1):
+            theirs[f"{there}/MlpBlock_{mlp}/Dense_{k}/kernel"] = state[
+                f"blocks.{i}.mlp.fc{k + 1}.weight"
+            ].T
+            theirs[f"{there}/MlpBlock_{mlp}/Dense_{k}/bias"] = state[
+                f"blocks.{i}.mlp.fc{k + 1}.bias"
+            ]
+    for ours, name in norms.items():
+        theirs |= {f"{name}/scale": state[f"{ours}.weight"], f"{name}/bias": state[f"{ours}.bias"]}
+    return {prefix + key: tensor.contiguous() for key, tensor in theirs.items()}
+
+
+def from_npz(peer, state):
+    """timm reads the file, and has what it had."""
+    before = {key: tensor.clone() for key, tensor in peer.state_dict().items()}
+    with TemporaryDirectory() as folder:
+        numpy.savez(f"{folder}/vit.npz", **{key: tensor.numpy() for key, tensor in state.items()})
+        noisy(peer, 1).load_pretrained(f"{folder}/vit.npz")
+    assert all(torch.equal(peer.state_dict()[key], tensor) for key, tensor in before.items())
+
+
 SORTS = [(giant, reg) for giant in ("", "_giant") for reg in ("", "_reg4")]
 DINOV2 = {sort: partial(dinov2, *sort) for sort in SORTS}
 DINOV2_HF = {(giant, reg): partial(
@@ -445,6 +496,9 @@ CASES = [
     *(Case(f"vit_mu{plus}_patch8_dinov3_qkvb", layout, partial(dinov3_hf, plus),
            lambda m, p: (m.features(PICTURES).x, p(PICTURES).last_hidden_state), **how)
       for plus in ("", "_plus") for layout, how in HF.items()),
+    Case("vit_mu_patch8_32", "jax", vit, *BOTH, SEVEN, partial(npz, *NPZ["jax"]), from_npz),
+    Case("vit_mu_patch8_32", "big_vision", partial(vit, no_embed_class=True), *BOTH,
+         (*SEVEN, ("position_prefix", False)), partial(npz, *NPZ["big_vision"]), from_npz),
     *(Case("swin_mu_patch4_window4_64", layout, swin_hf,
            lambda m, p: (m.features(LARGE).x, p.swin(LARGE).last_hidden_state),
            lambda m, p: (m(LARGE), p(LARGE).logits), SEVEN, **how) for layout, how in HF.items()),

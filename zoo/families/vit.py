@@ -4,6 +4,7 @@ vit_base_patch16_224."""
 from zoo.adapters import PatchesConfig
 from zoo.families import layouts
 from zoo.families.family import Configs, Family, Sides
+from zoo.families.jax_layouts import BIG_VISION, JAX
 from zoo.heads import ClassifyConfig
 from zoo.nn.backbone import one_stage
 
@@ -29,6 +30,8 @@ RULES = {
     "hf": layouts.hf("vit."),
     "hf_v4": layouts.hf("vit.", 4),
     "torchvision": layouts.TORCHVISION,
+    "jax": JAX,
+    "big_vision": BIG_VISION,
 }
 
 
@@ -45,7 +48,7 @@ def build(dim: int, depth: int, heads: int, ratio: float, patch: Sides, size: Si
 
 PATTERN = r"vit_(?P<row>\w+)_patch(?P<patch>\d+)_(?P<size>\d+)"
 HF_FACTS = {"eps": 1e-12}  # of every configuration there
-FACTS = {"hf": HF_FACTS, "hf_v4": HF_FACTS}
+FACTS = {"hf": HF_FACTS, "hf_v4": HF_FACTS, "big_vision": {"position_prefix": False}}
 PREPROCESS = {"mean": (0.5, 0.5, 0.5), "std": (0.5, 0.5, 0.5), "interpolation": "bicubic"}
 IMAGENET = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225),
             "interpolation": "bicubic", "crop": 0.9}  # fmt: skip
