@@ -14,6 +14,7 @@ from typing import Any
 import numpy
 import timm.layers
 import timm.models
+import timm.models.beit
 import timm.models.eva
 import torch
 import torchvision
@@ -408,6 +409,22 @@ def from_npz(peer, state):
     assert all(torch.equal(peer.state_dict()[key], tensor) for key, tensor in before.items())
 
 
+def beit():
+    return vit(timm.models.beit.Beit, mlp_ratio=4, use_abs_pos_emb=False, use_rel_pos_bias=True,
+               init_values=0.1)  # fmt: skip
+
+
+def beit_hf():
+    return hf.BeitForImageClassification(hf.BeitConfig(
+        **{**TINY, "intermediate_size": 128}, use_relative_position_bias=True))  # fmt: skip
+
+
+def with_index(peer):
+    """timm's BEiT as Microsoft wrote it: the index is kept."""
+    index = {k: t for k, t in peer.named_buffers() if k.endswith("relative_position_index")}
+    return {**peer.state_dict(), **index}
+
+
 SORTS = [(giant, reg) for giant in ("", "_giant") for reg in ("", "_reg4")]
 DINOV2 = {sort: partial(dinov2, *sort) for sort in SORTS}
 DINOV2_HF = {(giant, reg): partial(
@@ -499,6 +516,12 @@ CASES = [
     Case("vit_mu_patch8_32", "jax", vit, *BOTH, SEVEN, partial(npz, *NPZ["jax"]), from_npz),
     Case("vit_mu_patch8_32", "big_vision", partial(vit, no_embed_class=True), *BOTH,
          (*SEVEN, ("position_prefix", False)), partial(npz, *NPZ["big_vision"]), from_npz),
+    Case("beit_mu_patch8_32", "timm", beit, *BOTH, SEVEN),
+    Case("beitv2_mu_patch8_32", "microsoft", beit, *BOTH, SEVEN, with_index, timm_filter("beit")),
+    *(Case("beit_mu_patch8_32", layout, beit_hf,
+           lambda m, p: (m.features(PICTURES).x, p.beit(PICTURES).last_hidden_state),
+           lambda m, p: (m(PICTURES), p(PICTURES).logits), SEVEN + EPS12, **how)
+      for layout, how in HF.items()),
     *(Case("swin_mu_patch4_window4_64", layout, swin_hf,
            lambda m, p: (m.features(LARGE).x, p.swin(LARGE).last_hidden_state),
            lambda m, p: (m(LARGE), p(LARGE).logits), SEVEN, **how) for layout, how in HF.items()),
