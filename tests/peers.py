@@ -425,6 +425,13 @@ def with_index(peer):
     return {**peer.state_dict(), **index}
 
 
+def other_load(peer, state):
+    """The peer's own load_state_dict takes other names than it has, and has what it had."""
+    before = {key: tensor.clone() for key, tensor in peer.state_dict().items()}
+    noisy(peer, 1).load_state_dict(dict(state))
+    assert all(torch.equal(peer.state_dict()[key], tensor) for key, tensor in before.items())
+
+
 SORTS = [(giant, reg) for giant in ("", "_giant") for reg in ("", "_reg4")]
 DINOV2 = {sort: partial(dinov2, *sort) for sort in SORTS}
 DINOV2_HF = {(giant, reg): partial(
@@ -437,6 +444,7 @@ LARGE = pixels(3, 64, 64)
 SEVEN = (("classes", 7),)
 EPS12 = (("eps", 1e-12),)
 HF: dict[str, Any] = {"hf": {}, "hf_v4": dict(state=on_disk, take=from_disk)}
+HF_BODY = {"hf_body": HF["hf"], "hf_body_v4": HF["hf_v4"]}
 FRAMES = torch.randn(2, 64, 32, generator=torch.Generator().manual_seed(1))
 CASES = [
     Case("vit_mu_patch8_32", "timm", vit,
@@ -513,6 +521,12 @@ CASES = [
     *(Case(f"vit_mu{plus}_patch8_dinov3_qkvb", layout, partial(dinov3_hf, plus),
            lambda m, p: (m.features(PICTURES).x, p(PICTURES).last_hidden_state), **how)
       for plus in ("", "_plus") for layout, how in HF.items()),
+    Case("vit_mu_patch8_32", "torchvision_old", vit_torchvision,
+         lambda m, p: (m.features(PICTURES).x, inside(p, "encoder", PICTURES)), BOTH[1], SEVEN,
+         also([("mlp.0", "mlp.linear_1"), ("mlp.3", "mlp.linear_2")]), other_load),
+    *(Case("vit_mu_patch8_32", layout, lambda: hf.ViTModel(hf.ViTConfig(**TINY)),
+           lambda m, p: (m.features(PICTURES).x, p(PICTURES).last_hidden_state), None,
+           (*EPS12, ("head", None)), **how) for layout, how in HF_BODY.items()),
     Case("vit_mu_patch8_32", "jax", vit, *BOTH, SEVEN, partial(npz, *NPZ["jax"]), from_npz),
     Case("vit_mu_patch8_32", "big_vision", partial(vit, no_embed_class=True), *BOTH,
          (*SEVEN, ("position_prefix", False)), partial(npz, *NPZ["big_vision"]), from_npz),

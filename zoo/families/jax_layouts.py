@@ -31,7 +31,6 @@ def jax(prefix: str = "", attn: int = 1, norm: int = 2, mlp: int = 3,
         *(Rule(f"{theirs}/kernel", f"{ours}.weight", transpose=True)
           for theirs, ours in linears.items()),
         *(Rule(f"{theirs}/bias", f"{ours}.bias") for theirs, ours in (norms | linears).items()),
-        *(Rule(f"{prefix}pre_logits/{part}", None) for part in ("kernel", "bias")),
     )
 # fmt: on
 
