@@ -11,14 +11,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 from PIL import Image
 
 import zoo
 from zoo import cli, training
-from zoo.cli.arguments import split_flags
+from zoo.cli.arguments import split_flags, typed
 from zoo.cli.table import align, write_table
 from zoo.errors import UserError
 from zoo.training import recipes
+from zoo.training.models import KINDS, make_model, stand_in
 
 CONFIG = """\
 # A small one
@@ -48,8 +50,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     def train(recipe: str, overrides: dict[str, Any], main: Any = None) -> None:
         found.append((recipe, overrides, main))
 
-    def evaluate(run: str, test: str | None = None) -> dict[str, float]:
-        found.append((run, test))
+    def evaluate(run: str, overrides: dict[str, Any]) -> dict[str, float]:
+        found.append((run, overrides))
         return {"loss": 0.25, "accuracy": 0.98765}
 
     monkeypatch.setattr(training, "train", train, raising=False)
@@ -127,10 +129,6 @@ def test_flags_may_stand_anywhere():
             "zoo list has no 'xyz'; give models, recipes, runs, plugins or nothing for all",
         ),
         (["list", "--optim.lr", "1"], "zoo list takes no keys of a config; got --optim.lr"),
-        (
-            ["evaluate", "run", "--optim.lr", "1"],
-            "zoo evaluate takes --data.test PATH; got --optim.lr",
-        ),
     ],
 )
 def test_one_sentence_for_a_mistake(
@@ -156,6 +154,32 @@ def test_ctrl_c_ends_with_one_line(
     assert capsys.readouterr() == ("", "interrupted\n")
     with pytest.raises(KeyboardInterrupt):
         cli.main(["train", "image_classify/vit", "--data.train", "x", "--debug"])
+
+
+INTERRUPTED = """\
+import sys
+class Interrupt:
+    def find_spec(self, name, *_):
+        if name == "torch":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupt())
+from zoo.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("words", [["list", "models"], ["predict", "x", "y"], ["evaluate", "x"]])
+def test_ctrl_c_during_imports_ends_with_one_line(words: list[str]):
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, *words], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+
+
+def test_wrong_words_wait_for_no_torch():
+    code = "import sys; from zoo import cli; cli.main(['trian']); print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
 
 
 def test_a_closed_pipe_is_no_error(house: Path):
@@ -234,8 +258,8 @@ def test_train_help_shows_every_key(house: Path, capsys: pytest.CaptureFixture[s
 def test_evaluate(house: Path, calls: list[Any], capsys: pytest.CaptureFixture[str]):
     text = said(capsys, "evaluate", "runs/x", "--data.test", "pictures")
     assert cells(text) == [["metric", "value"], ["loss", "0.2500"], ["accuracy", "0.9877"]]
-    said(capsys, "evaluate", "runs/x")
-    assert calls == [("runs/x", "pictures"), ("runs/x", None)]
+    said(capsys, "evaluate", "runs/x", "--data.label", "kind")
+    assert calls == [("runs/x", {"data.test": "pictures"}), ("runs/x", {"data.label": "kind"})]
 
 
 def test_scripts_have_the_same_command_line(
@@ -484,6 +508,20 @@ def test_align():
     assert align([["a", 1], ["long", ""]]) == "a     1\nlong\n"
 
 
+STEERING = "a\x1b[31m\x9b1m\u202eb\u2066\n\u2028c\u200d"
+
+
+def test_nothing_in_a_cell_steers_the_terminal(monkeypatch: pytest.MonkeyPatch):
+    escaped = r"a\x1b[31m\x9b1m\u202eb\u2066\n\u2028c" + "\u200d"  # a joiner is part of a text
+    assert align([[STEERING, "é"]]) == f"{escaped}  é\n"
+    screen = io.StringIO()
+    screen.isatty = lambda: True  # type: ignore[method-assign]
+    monkeypatch.setattr(sys, "stdout", screen)
+    monkeypatch.setenv("COLUMNS", "80")
+    write_table(["x"], [[STEERING]])
+    assert escaped in screen.getvalue()
+
+
 def test_tables_on_a_terminal(monkeypatch: pytest.MonkeyPatch):
     screen = io.StringIO()
     screen.isatty = lambda: True  # type: ignore[method-assign]
@@ -540,6 +578,29 @@ def test_a_model_that_cannot_be_trained_is_refused_with_its_flag(
     assert "load" in words[0] or re.search(rf"\((?:{flags[1:]})\)\n$", text)
 
 
+def test_another_kind_by_a_flag_leaves_out_what_the_file_says_of_the_first():
+    flags = {"data.train": "x", "model.adapter.kind": "SwinPatches", "model.adapter.dim": 24}
+    found = training.resolve("image_classify/custom", flags)
+    assert found.config.model == {
+        "adapter": {"kind": "SwinPatches", "size": 32, "dim": 24},
+        "backbone": {"kind": "Backbone"},
+        "head": {"pool": "mean"},
+    }
+    (note,) = found.notes
+    assert re.sub(r" \(\S+:\d+\)", "", note) == (
+        "left out, not for the kind that a flag names: model.adapter.patch, "
+        "model.adapter.position, model.adapter.class_token, model.backbone.dim, "
+        "model.backbone.depth, model.backbone.heads"
+    )
+    with torch.device("meta"):
+        assert len(make_model(found.config.model, ["a", "b"]).backbone.stages) == 4
+    same = training.resolve("image_classify/custom", flags | {"model.adapter.kind": "Patches"})
+    assert same.notes == () and same.config.model["adapter"]["position"] == "sincos"
+    resolved = training.resolve("image_classify/custom", flags | {"model.adapter.position": "none"})
+    with pytest.raises(UserError, match="SwinPatches has no option 'position'"):
+        make_model(resolved.config.model, ["a", "b"])
+
+
 def test_values_of_another_type_in_a_file_are_refused_with_their_line(
     house: Path, capsys: pytest.CaptureFixture[str]
 ):
@@ -563,7 +624,24 @@ def test_show_has_the_models_own_options(house: Path, capsys: pytest.CaptureFixt
     assert values["model.backbone.drop_tokens"] == ["0.0", "default"]
     assert values["model.block.mlp.activation"] == ["gelu", "default"]
     assert not {"model.backbone.drop_path", "model.head.classes"} & values.keys()
-    assert int(last.split()[3]) == sum(row[-1] == "default" for row in rows)
+    assert values["model.head.target"] == ["from the data"]
+    assert int(last.split()[3]) == sum(row[-1] in ("default", "from the data") for row in rows)
+
+
+@pytest.mark.parametrize("name", recipes.names())
+def test_show_gives_options_as_flags_take_them(name: str, capsys: pytest.CaptureFixture[str]):
+    """Each line's key is taken, as `train` would, with the value beside it."""
+    rows = cells(said(capsys, "show", name, "--all"))
+    lines = {row[0]: row[1] for row in rows if row[0].startswith("model.") and row[-1] == "default"}
+    assert len(lines) > 15
+    kind = KINDS[name.split("/")[0]]
+    for key, value in lines.items():
+        model = training.resolve(name, typed({"data.train": "x", key: value})).config.model
+        with torch.device("meta"):
+            make_model(model, ["a", "b"], kind=kind, prepare=stand_in(kind))
+    data = {row[0] for row in rows if row[-1] == "from the data"}
+    sequences = {"model.adapter.length", "model.adapter.size"}
+    assert "model.head.target" in data and (kind == "picture" or data & sequences)
 
 
 def test_show_reads_a_saved_model(house: Path, capsys: pytest.CaptureFixture[str]):
@@ -588,6 +666,34 @@ def test_what_nobody_foresaw_is_one_sentence_and_with_debug_a_traceback(monkeypa
     said = capsys.readouterr().err
     assert said.count("\n") == 1 and "RuntimeError: a wheel came off; the same" in said
     with pytest.raises(RuntimeError):
+        cli.main(["list", "--debug"])
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (
+            PermissionError(13, "Permission denied", "pictures/3"),
+            "pictures/3 cannot be read or written: Permission denied; give what this user may read "
+            "and write",
+        ),
+        (
+            OSError(5, "Input/output error", Path("a.csv")),
+            "a.csv cannot be read or written: Input/output error; the same with --debug shows where",
+        ),
+        (
+            OSError(28, "No space left on device", "/tmp/scratch"),
+            "a file cannot be written: No space left on device; make room, or write to another disk",
+        ),
+    ],
+)
+def test_what_the_system_refuses_is_one_sentence(monkeypatch, capsys, error, sentence):
+    def fails(*_):
+        raise error
+
+    monkeypatch.setitem(cli.COMMANDS, "list", fails)
+    assert said(capsys, "list", code=2) == sentence + "\n"
+    with pytest.raises(OSError, match=error.strerror):
         cli.main(["list", "--debug"])
 
 

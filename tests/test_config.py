@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+import zoo
 from zoo.errors import UserError
 from zoo.training import config as config_module
 from zoo.training import places, recipes
 from zoo.training.config import Config, Origin, collect, flatten, nearest, resolve, unflatten
+from zoo.training.models import build
 from zoo.training.schema import KEYS, PRESETS, SECTIONS
 
 VIT = """\
@@ -162,6 +164,35 @@ def test_a_value_replaces_the_mapping_below_its_name_and_back(house: Path):
     path = write(house, f"recipe: image_classify\n{VIT.replace('{pool: mean}', 'null')}")
     found = resolve(path, TRAIN | {"model.head.pool": "first"})
     assert found.config.model["head"] == {"pool": "first"}
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_options_below_the_name_of_a_kind_join_it(house: Path, order: int):
+    flags = {"model.attn.position": "rope", "model.attn.position.base": 100}
+    flags = dict([*flags.items()][::order])
+    resolved = resolve("image_classify/vit", TRAIN | flags)
+    assert resolved.config.model["attn"] == {"position": {"kind": "rope", "base": 100}}
+    model = build(resolved.config, ["a", "b"])
+    assert model.backbone.config.stages[0].block.attn.position == zoo.nn.Rope(base=100)
+    again = write(house, resolved.config.to_yaml())
+    assert resolve(again).config.model == resolved.config.model
+    assert build(resolve(again).config, ["a", "b"]).backbone.config == model.backbone.config
+
+
+def test_options_join_the_name_of_a_kind_in_a_recipe(house: Path):
+    text = VIT.replace("  head:", "  attn: {position: rope}\n  head:")
+    path = write(house, f"recipe: image_classify\n{text}")
+    found = resolve(path, TRAIN | {"model.attn.position.base": 100}).config.model
+    assert found["attn"] == {"position": {"kind": "rope", "base": 100}}
+    found = resolve(path, TRAIN | {"model.attn.position": "alibi"}).config.model
+    assert found["attn"] == {"position": "alibi"}
+
+
+def test_options_below_no_name_are_refused(house: Path):
+    assert refused("image_classify/vit", TRAIN | {"model.head": None, "model.head.pool": "x"}) == (
+        "model.head takes options below a kind's name; got model.head (--model.head) and "
+        "model.head.pool (--model.head.pool): keep one"
+    )
 
 
 def test_another_form_of_model_replaces_the_recipes_with_its_options(house: Path):

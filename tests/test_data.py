@@ -16,7 +16,7 @@ from PIL import Image
 
 from zoo import data
 from zoo.data import Splits, check, digits, loader
-from zoo.data.layout import is_hidden, is_kind
+from zoo.data.layout import files_below, is_hidden, is_kind
 from zoo.data.sampling import EvalSampler, TrainSampler, permutation, stream_seed
 from zoo.data.splits import draw
 from zoo.errors import UserError
@@ -213,6 +213,16 @@ def test_machine_made_folders_are_never_classes(tmp_path: Path, name: str, layou
 def test_a_folder_of_machine_made_things_only(tmp_path: Path):
     with pytest.raises(UserError, match="holds no class folders"):
         read(write(tmp_path, "__MACOSX/cat 2", "@eaDir 2"))
+
+
+def test_a_folder_that_may_not_be_read_is_no_empty_one(tmp_path: Path, monkeypatch):
+    def refuse(path):
+        raise PermissionError(13, "Permission denied", path)
+
+    (tmp_path / "cat").mkdir()
+    monkeypatch.setattr("os.scandir", refuse)
+    with pytest.raises(PermissionError, match="cat"):
+        files_below(tmp_path / "cat", [])
 
 
 def test_what_is_a_picture_and_what_is_hidden(tmp_path: Path):

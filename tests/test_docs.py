@@ -43,7 +43,10 @@ def model_side():
     return int(re.search(r"\*\*together\*\* \| \*\*(\d+)\*\*", make_docs.lines()).group(1))
 
 
-@pytest.mark.xfail(strict=True, reason="2,388 code lines: two rounds of shortening stopped there")
+@pytest.mark.xfail(
+    strict=True,
+    reason="2,382 code lines before loading from elsewhere came: two rounds of shortening stopped there",
+)
 def test_model_side_reaches_its_budget():
     assert model_side() <= 2000
 
@@ -52,9 +55,22 @@ def test_model_side_does_not_grow():
     """Families apart: each new one adds its own lines."""
     families = make_docs.total(make_docs.ROOT / "zoo" / "families")
     grown = "raise the figure if what came in is worth it, in the same commit"
-    assert model_side() - families <= 2310, grown
+    assert model_side() - families <= 2729, grown
 
 
 def test_families_keep_their_budget():
     families = re.findall(r"^\| `(\w+)` \| (\d+) \|$", make_docs.lines(), re.M)
     assert families and all(int(n) <= 60 for _, n in families)
+
+
+def test_the_page_on_data_names_the_columns_that_are_recognised():
+    from zoo.data.columns import NAMES
+    from zoo.data.layout import SPLIT_NAMES
+    from zoo.data.series import TIMES
+
+    page = (DOCS / "data.md").read_text()
+    for kind, names in NAMES.items():
+        assert f"| {kind} | {', '.join(names)} |" in page
+    assert f"| times | {', '.join(TIMES)}, else" in page
+    for name, split in SPLIT_NAMES.items():
+        assert f"`{name}`" in page or name in ("training", "testing"), (name, split)

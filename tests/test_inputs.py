@@ -169,6 +169,22 @@ def test_sixteen_bits_from_files_and_memory(tmp_path: Path):
         assert np.array_equal(pixels(decode_image(source, 1)), expected), source
 
 
+@pytest.mark.parametrize("white_is_zero", [False, True])
+def test_the_least_value_of_a_sixteen_bit_tiff_may_be_white(white_is_zero: bool):
+    values = np.linspace(0, 65535, 64).round().reshape(4, 16)
+    stored = 65535 - values if white_is_zero else values
+    tags = [  # width, height, bits, no compression, photometric, where, samples, rows, bytes
+        (256, 16), (257, 4), (258, 16), (259, 1), (262, int(not white_is_zero)), (273, 122),
+        (277, 1), (278, 4), (279, 128),
+    ]  # fmt: skip
+    entries = [struct.pack("<HHIHH", tag, 3, 1, value, 0) for tag, value in tags]
+    folder = struct.pack("<H", len(tags)) + b"".join(entries) + bytes(4)
+    data = b"II" + struct.pack("<HI", 42, 8) + folder + stored.astype("<u2").tobytes()
+    for channels in (1, 3):
+        made = pixels(decode_image(data, channels)).reshape(4, 16, channels)
+        assert np.abs(made - values[..., None] / 257).max() <= 1
+
+
 def test_a_dark_sixteen_bit_file_stays_dark(tmp_path: Path):
     dark = np.full((4, 4), 200, np.uint16)
     (tmp_path / "dark.pgm").write_bytes(b"P5 4 4 65535\n" + dark.astype(">u2").tobytes())

@@ -216,7 +216,7 @@ def broken(folder, how):
         ("cut off", "is not a whole safetensors file"),
         ("no weights", "has no model.safetensors"),
         ("no JSON", "is not readable JSON"),
-        ("another program's", "in format 1"),
+        ("another program's", "takes the name of a model; got 'vit'"),
         ("another kind", "takes the adapter .*Patches.*; got 'Pieces'"),
         ("another option", "no option 'stam'; did you mean 'stem'"),
         ("tensor missing", "12 tensors that do not fit"),

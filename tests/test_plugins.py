@@ -3,14 +3,18 @@
 import sys
 from importlib.metadata import EntryPoint
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 import zoo
-from zoo import cli, extend
+from zoo import cli, extend, training
+from zoo.errors import UserError
 
 CODE = '''
 from dataclasses import dataclass
+import torch
 from torch import nn
 from zoo import Tokens
 from zoo.adapters import FramesConfig
@@ -51,6 +55,43 @@ def build(dim, depth, classes=2):
     return (PatchesConfig(dim=dim, size=32, patch=8), one_stage(dim=dim, depth=depth, heads=2), None)
 
 
+@dataclass(frozen=True)
+class CentresConfig:
+    dim: int
+    classes: int
+    target: str = "label"
+    sharp: float = 1.0
+
+
+class Centres(Part):
+    """Tokens -> how near their mean is to a centre of each class."""
+
+    api = 1
+    Config = CentresConfig
+
+    def __init__(self, config=None, /, **fields):
+        c = self.configure(config, fields)
+        self.dim = c.dim
+        self.centres = nn.Parameter(torch.randn(c.classes, c.dim))
+
+    def forward(self, tokens):
+        away = tokens.x.mean(1)[:, None] - self.centres
+        return -self.config.sharp * away.square().mean(-1)
+
+    def loss(self, answer, batch, smoothing=0.0):
+        total = nn.functional.cross_entropy(answer.float(), batch["target"], reduction="sum")
+        return {"loss": (total, torch.tensor(len(answer)))}
+
+
+@dataclass(frozen=True)
+class LooseConfig:
+    dim: int
+
+
+class Loose(Centres):
+    Config = LooseConfig
+
+
 DOT = Family("dot", {"dot_mu": dict(dim=16, depth=1)}, build, {})
 NOTHING = 5
 '''
@@ -64,7 +105,12 @@ POINTS = {
         ("Absent", "no_such_module:X"),
     ],
     "zoo.families": [("dot", "outside_parts:DOT"), ("five", "outside_parts:NOTHING")],
-    "zoo.heads": [("Boom", "outside_boom:X")],
+    "zoo.heads": [
+        ("Boom", "outside_boom:X"),
+        ("Quits", "outside_quits:X"),
+        ("Centres", "outside_parts:Centres"),
+        ("Loose", "outside_parts:Loose"),
+    ],
 }
 
 
@@ -72,6 +118,7 @@ POINTS = {
 def outside(tmp_path, monkeypatch):
     (tmp_path / "outside_parts.py").write_text(CODE)
     (tmp_path / "outside_boom.py").write_text("raise RuntimeError('boom')\n")
+    (tmp_path / "outside_quits.py").write_text("import sys\nsys.exit('needs a licence')\n")
     monkeypatch.syspath_prepend(str(tmp_path))
 
     def entry_points(group):
@@ -110,11 +157,70 @@ def test_broken_and_clashing_ones_are_listed_and_nothing_else_fails(outside, cap
     assert "ModuleNotFoundError" in state["adapters", "Absent"]
     assert "not a Family" in state["families", "five"]
     assert state["heads", "Boom"] == "RuntimeError: boom"
+    assert state["heads", "Quits"] == "SystemExit: needs a licence"
     assert zoo.adapters.Patches is extend.kinds("adapter")["Patches"]
     assert zoo.create("vit_mu_patch8_32") is not None
     assert cli.main(["list", "plugins"]) == 0
     said = capsys.readouterr().out
-    assert "Points" in said and "RuntimeError: boom" in said
+    assert "Points" in said and "RuntimeError: boom" in said and "needs a licence" in said
+
+
+@pytest.fixture
+def flags(tmp_path):
+    """A run on dark and on light pictures."""
+    draw = np.random.default_rng(0)
+    for name, light in (("dark", 60), ("light", 190)):
+        (tmp_path / "pictures" / name).mkdir(parents=True)
+        for i in range(12):
+            values = np.clip(draw.normal(light, 20, (16, 16, 3)), 0, 255).astype(np.uint8)
+            Image.fromarray(values).save(tmp_path / "pictures" / name / f"{i}.png")
+    return {
+        "data.train": str(tmp_path / "pictures"), "data.val": 0.25, "data.augment": "none",
+        "model.adapter.size": 16, "model.adapter.patch": 8, "model.adapter.dim": 32,
+        "model.backbone.dim": 32, "model.backbone.depth": 1, "run.epochs": 12,
+        "run.global_batch": 6, "run.dir": str(tmp_path / "run"), "optim.lr": 3e-3,
+        "hw.accelerator": "cpu", "hw.precision": "fp32", "hw.workers": 0,
+    }  # fmt: skip
+
+
+def test_a_head_from_outside_is_trained_saved_and_asked(outside, flags, tmp_path):
+    custom, mine = "image_classify/custom", {"model.head.kind": "Centres", "model.head.sharp": 2.0}
+    result = training.train(custom, {**flags, **mine})  # whose own head takes a pool
+    assert result.metrics["val"]["accuracy"] == 1
+    model = zoo.load(tmp_path / "run")
+    assert type(model.head).__name__ == "Centres" and model.head.config.sharp == 2
+    for name in ("dark", "light"):
+        answer = model.predict(tmp_path / "pictures" / name / "0.png")
+        assert answer["label"] == name and answer["probabilities"].keys() == {"dark", "light"}
+    given = {**flags, "run.dir": str(tmp_path / "other"), "run.epochs": 1}
+    with pytest.raises(UserError, match=r"a head with dim, classes and target.*got Loose"):
+        training.train(custom, {**given, "model.head.kind": "Loose"})
+    with pytest.raises(UserError, match="Centres has no option 'pool'"):
+        training.train(custom, {**given, **mine, "model.head.pool": "mean"})
+    same = {**given, "model.head.kind": "Classify"}  # keeps what the recipe says of it
+    assert training.resolve(custom, same).config.model["head"] == {
+        "kind": "Classify", "pool": "mean",
+    }  # fmt: skip
+
+
+def test_what_a_plugin_would_bring_is_asked_for_with_its_reason(outside, tmp_path, capsys):
+    body = zoo.Backbone(dim=16, depth=1, heads=2)
+    head = zoo.heads.Classify(dim=16, classes=2, pool="mean")
+    zoo.Model(extend.kinds("adapter")["Points"](dim=16), body, head).save(tmp_path / "m")
+    file = tmp_path / "m" / "config.json"
+    for name, hint in {
+        "Stretches": r"'Stretches' in .*: install the package that brings it \(`zoo list plugins`\)$",
+        "Old": r"'Old' in .*: its api is 0; this version takes 1$",
+    }.items():
+        file.write_text(file.read_text().replace('"Points"', f'"{name}"'))
+        with pytest.raises(zoo.UserError, match=hint):
+            zoo.load(tmp_path / "m")
+        file.write_text(file.read_text().replace(f'"{name}"', '"Points"'))
+    assert cli.main(["show", "image_classify/custom", "--model.head.kind", "Boom"]) == 2
+    assert capsys.readouterr().err == (
+        "model takes the head.kind of a part; got 'Boom', a plugin that cannot be used: "
+        "RuntimeError: boom (--model.head.kind)\n"
+    )
 
 
 def test_import_looks_for_none():

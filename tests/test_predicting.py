@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import math
+import os
 from pathlib import Path
 
 import datasets
@@ -15,6 +16,7 @@ from PIL import Image
 import zoo
 from zoo import cli
 from zoo.cli import predicting
+from zoo.data import layout
 from zoo.errors import UserError
 from zoo.inputs import PrepareText
 from zoo.inputs.text import train_tokenizer
@@ -184,7 +186,7 @@ def test_pictures_of_a_table(tmp_path, capsys, monkeypatch):
 def test_answers_are_written_as_they_come_and_rows_read_in_their_turn(saved, capsys, monkeypatch):
     """So a table may be larger than memory: nothing of it is held but a batch."""
     Path("big.csv").write_text("text,n\n" + "".join(f"a cold day,{i}\n" for i in range(500)))
-    samples = iter(predicting.samples_in("big.csv", "text", None))
+    samples = iter(predicting.samples_in("big.csv", "text", predicting.Input()))
     read = []
     watched = (read.append(sample.row["n"]) or sample for sample in samples)
     texts = predicting.as_text(predicting.answer(saved, watched, "raise"), "jsonl")
@@ -238,3 +240,42 @@ def test_lines_and_files_that_cannot_be_read_stop_no_others(saved, capsys, monke
     Path("texts").mkdir()
     Path("a.txt").rename("texts/a.txt")
     assert [row["text"] for row in shown(capsys, "texts", code=1)] == [r["text"] for r in rows[:3]]
+
+
+def test_a_folder_is_walked_as_in_training(saved, capsys):
+    """Linked folders are followed, once; what cannot be read is told in its row."""
+    Path("elsewhere").mkdir()
+    Path("elsewhere/a.txt").write_text("a cold day\n")
+    Path("texts/.cache").mkdir(parents=True)
+    Path("texts/.cache/a.txt").write_text("hidden\n")
+    Path("texts/linked").symlink_to("../elsewhere")
+    Path("texts/loop").symlink_to("../texts")
+    Path("texts/dangling.txt").symlink_to("nowhere.txt")
+    os.mkfifo("texts/pipe.txt")
+    rows = shown(capsys, "texts", code=1)
+    assert [row.get("file", row.get("text")) for row in rows] == [
+        "texts/dangling.txt", "a cold day", "texts/pipe.txt",
+    ]  # fmt: skip
+    assert [row["error"].rpartition(": ")[0] or row["error"] for row in rows if "error" in row] == [
+        "zoo predict takes texts; texts/dangling.txt cannot be read",
+        "zoo predict takes texts; texts/pipe.txt is no regular file",
+    ]
+    for name in ("texts/dangling.png", "elsewhere/b.png"):
+        Path(name).symlink_to("nowhere.png")
+    found, _ = layout.find_files(Path("."), "data.train")
+    trained = {str(file) for files in found.values() for file in files}
+    assert {*predicting.find_files(Path("texts"), "picture")} == {
+        "texts/dangling.png", "texts/linked/b.png",
+    } <= trained  # fmt: skip
+
+
+def test_the_column_of_the_run_is_remembered(saved, capsys):
+    Path("t.csv").write_text("note,said\nx,a cold day\n")
+    Path("other.csv").write_text("text,note\na warm night,x\n")
+    assert "has note, said: give --input COLUMN" in shown(capsys, "t.csv", code=2)
+    Path("config.yaml").write_text("data: {input: said}\n")
+    answers = saved.predict(["a cold day", "a warm night"])
+    for row, answer in zip(shown(capsys, "t.csv", "other.csv"), answers, strict=True):
+        assert row["label"] == answer["label"]
+        assert row["probabilities"] == pytest.approx(answer["probabilities"])
+    assert shown(capsys, "t.csv", "--input", "note")[0]["label"] == saved.predict(["x"])[0]["label"]

@@ -282,6 +282,7 @@ def test_a_trained_forecast(tmp_path, capsys):
     assert (
         "| test, the last value again | 57 |" in page and "test, the last value again: loss" in said
     )
+    assert "The loss is in train's deviations, squared" in page
     assert training.evaluate(tmp_path / "run") == figures
     write(tmp_path / "later.csv", 40)
     assert (

@@ -212,12 +212,31 @@ def test_the_rate_is_the_files_own(tmp_path: Path, rate: int):
     assert abs(len(wave) - RATE) <= 1 and peaks(wave[:RATE]) == {440}
 
 
-@pytest.mark.parametrize("name", ["a.wav", "a.flac", "a.ogg", "a.aiff"])
-def test_a_file_that_ends_early_is_refused(tmp_path: Path, name: str):
+@pytest.mark.parametrize("share", [0.67, 0.97])
+@pytest.mark.parametrize("name", ["a.wav", "a.flac", "a.ogg", "a.aiff", "a.au", "a.w64"])
+def test_a_file_that_ends_early_is_refused(tmp_path: Path, name: str, share: float):
     content = write(tmp_path / name, np.random.default_rng(0).normal(0, 0.1, RATE)).read_bytes()
-    (tmp_path / name).write_bytes(content[: len(content) * 2 // 3])
+    assert len(decode_sound(tmp_path / name, RATE)) == RATE
+    (tmp_path / name).write_bytes(content[: int(len(content) * share)])
     with pytest.raises(SoundError, match=name):
         decode_sound(tmp_path / name, RATE)
+
+
+@pytest.mark.parametrize("name", ["a.ogg", "a.opus"])
+def test_an_ogg_file_that_ends_within_or_before_its_last_page_is_refused(tmp_path: Path, name: str):
+    options = {"format": "OGG", "subtype": "OPUS"} if name == "a.opus" else {}
+    content = write(tmp_path / name, tone(seconds=4), **options).read_bytes()
+    last = content.rfind(b"OggS")
+    assert last > 0 and len(decode_sound(content, RATE)) >= 4 * RATE
+    for end in (last, last + 3, last + 20, last + 26, last + 27, last + 29, len(content) - 1):
+        with pytest.raises(SoundError, match="ends early"):
+            decode_sound(content[:end], RATE)
+
+
+def test_a_length_that_was_not_known_when_it_was_written_is_no_early_end(tmp_path: Path):
+    content = write(tmp_path / "a.au", tone()).read_bytes()
+    assert content[:4] == b".snd"
+    assert len(decode_sound(content[:8] + b"\xff" * 4 + content[12:], RATE)) == RATE
 
 
 def test_a_wav_may_hold_more_than_samples(tmp_path: Path):

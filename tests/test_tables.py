@@ -1,7 +1,10 @@
 """Tables of samples: what is recognised, what is asked for, how rows are divided."""
 
+import gc
 import io
 import json
+import threading
+import weakref
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,6 +12,7 @@ import pytest
 from PIL import Image
 
 from zoo import data
+from zoo.data.check import Seen, cores, look_all
 from zoo.data.columns import holds
 from zoo.data.splits import draw_groups
 from zoo.data.table import is_table, read_tables
@@ -135,6 +139,81 @@ def test_a_hub_name_without_network_is_one_sentence(tmp_path, monkeypatch):
     assert "hf:nobody/nothing_of_that_name cannot be read" in said and "\n" not in said
 
 
+def test_a_configuration_and_splits_of_the_hub(monkeypatch, caplog):
+    import datasets
+
+    asked = []
+    made = datasets.Dataset.from_dict({"text": list("abcd"), "label": [0, 1, 0, 1]})
+
+    def load(*words):
+        asked.append(words)
+        return datasets.DatasetDict(
+            {"train": made, "validation": made, "unsupervised": made, "extra": made}
+        )
+
+    monkeypatch.setattr("datasets.load_dataset", load)
+    splits = read("hf:someone/some_set:a-part")
+    assert asked == [("someone/some_set", "a-part")]
+    assert {name: len(rows) for name, rows in splits.rows().items()} == {"train": 4, "val": 4}
+    assert "hf:someone/some_set:a-part: left out the splits unsupervised, extra" in caplog.text
+    assert len(read_tables("hf:someone/some_set", "data.train")) == 2
+    assert asked[-1] == ("someone/some_set", None)
+    monkeypatch.setattr(
+        "datasets.load_dataset", lambda *words: datasets.DatasetDict({"extra": made})
+    )
+    assert "takes the splits train, val, test; hf:some_set has extra" in refused("hf:some_set")
+
+
+def test_a_column_twice_is_refused(tmp_path):
+    file = write(tmp_path / "t.csv", ["text", "label", "text"], [("a", "x", "b"), ("c", "y", "d")])
+    said = refused(file)
+    assert "has each column once" in said and "t.csv has text: rename columns" in said
+
+
+@pytest.mark.parametrize(("ending", "separator"), [("csv", ","), ("tsv", "\t")])
+def test_rows_that_a_quotation_mark_swallowed_are_noted(tmp_path, ending, separator):
+    rows = [(f"text {i}", "ab"[i % 2]) for i in range(16)]
+    rows[4] = ('"to be', "a")  # opens a cell, which goes on up to the next mark
+    rows[8] = ('that is"', "a")
+    splits = read(write(tmp_path / f"t.{ending}", ["text", "label"], rows, separator))
+    assert sum(map(len, splits.rows().values())) == 12
+    doubt = f"1 rows of t.{ending} hold lines that look like rows themselves (row 5)"
+    assert any(doubt in note for note in splits.notes)
+    rows[4], rows[8] = ('"one\ntwo, three\nfour"' if ending == "csv" else "four", "a"), ("x", "a")
+    rows[6] = ('"with ""marks"""', "a")
+    splits = read(write(tmp_path / f"u.{ending}", ["text", "label"], rows[:6], separator))
+    whole = read(write(tmp_path / f"v.{ending}", ["text", "label"], rows[6:], separator))
+    assert not any("look like rows" in note for note in whole.notes)
+    assert any("look like rows" in note for note in splits.notes) == (ending == "csv")
+
+
+def test_few_samples_are_in_memory_while_all_are_looked_at():
+    class Sample:
+        pass
+
+    class Samples(list):
+        most, lock = 0, threading.Lock()
+
+        def __getitem__(self, i):
+            sample = Sample()
+            with self.lock:
+                alive.add(sample)
+                self.most = max(self.most, len(alive))
+            return sample
+
+        def __iter__(self):
+            return map(self.__getitem__, range(len(self)))
+
+    alive = weakref.WeakSet()
+    samples = Samples(range(200))
+    gc.disable()
+    try:
+        seen = look_all(samples, lambda sample: Seen(length=1), "texts")
+    finally:
+        gc.enable()
+    assert len(seen) == 200 and samples.most <= 2 * cores()
+
+
 # recognising
 
 
@@ -184,6 +263,100 @@ def test_several_labels_become_columns_of_zero_and_one(tmp_path):
     targets = {**dict(zip(splits.train.items, splits.train.targets, strict=True)),
                **dict(zip(splits.val.items, splits.val.targets, strict=True))}  # fmt: skip
     assert targets == {"x": (1, 1), "y": (0, 0), "z": (0, 1), "w": (1, 1)}
+
+
+def test_two_usual_names_are_a_doubt(tmp_path):
+    rows = [(f"some {i}", f"other {i}", "xy"[i % 2], "uv"[i % 2]) for i in range(8)]
+    file = write(tmp_path / "t.csv", ["text", "title", "label", "category"], rows)
+    assert "one column of labels; " in (said := refused(file)) and "has label, category" in said
+    assert said.endswith("say which with --data.label COLUMN")
+    assert read(file, label="category").labels == ("u", "v")
+    file = write(tmp_path / "u.csv", ["text", "review", "kind", "label"], rows)
+    assert "has text, review: say which with --data.input COLUMN" in refused(file)
+    assert read(file, input="review").train.items[0].startswith("other")
+    file = write(tmp_path / "v.csv", ["text", "title", "label", "label_name"], rows)
+    assert read(file).labels == ("u", "v")  # which says more than the number beside it
+
+
+def saved(folder, rows, **features):
+    """A saved dataset, some of whose columns are of a kind of their own."""
+    import datasets
+
+    kinds = {name: datasets.Value("string") for name in rows} | features
+    made = datasets.Dataset.from_dict(rows, features=datasets.Features(kinds))
+    made.save_to_disk(str(folder))
+    return folder
+
+
+def by_text(splits):
+    """{text: its labels by name} over all splits."""
+    found = {}
+    for rows in splits.rows().values():
+        for item, target in zip(rows.items, rows.targets, strict=True):
+            many = isinstance(target, tuple)
+            names = [n for n, has in zip(splits.labels, target, strict=True) if has] if many else 0
+            found[item] = names if many else splits.labels[target]
+    return found
+
+
+def test_numbers_that_stand_for_names_are_those(tmp_path):
+    from datasets import ClassLabel
+
+    kind = ClassLabel(names=["world", "sport", "business"])
+    rows = {"text": [f"t{i}" for i in range(9)], "label": [0, 1, 2] * 3}
+    splits = read(saved(tmp_path / "s", rows, label=kind))
+    assert splits.labels == ("business", "sport", "world")
+    assert by_text(splits) == {f"t{i}": ("world", "sport", "business")[i % 3] for i in range(9)}
+    hidden = {**rows, "label": [0, 1, 2] * 2 + [-1] * 3}  # as sets hide the labels of their test
+    file = saved(tmp_path / "h", hidden, label=kind)
+    assert "3 of" in (said := refused(file)) and "have none (row 7, row 8, row 9)" in said
+    left = read(file, on_bad="skip")
+    assert left.labels == ("business", "sport", "world") and len(by_text(left)) == 6
+    held = data.held_out(config(None, test=str(tmp_path / "s")), splits.labels, "text").test
+    assert [splits.labels[t] for t in held.targets] == ["world", "sport", "business"] * 3
+
+
+def test_a_list_of_labels_is_several(tmp_path):
+    from datasets import ClassLabel, List
+
+    lists = [["b", "a"], [], ["b"], ["a"], None, ["a", "b"], ["b"], ["a"]]
+    lines = [json.dumps({"text": f"t{i}", "label": some}) for i, some in enumerate(lists)]
+    (tmp_path / "t.jsonl").write_text("\n".join(lines))
+    splits = read(tmp_path / "t.jsonl")
+    assert splits.target == "labels" and splits.labels == ("a", "b")
+    assert by_text(splits) == {f"t{i}": sorted(some or []) for i, some in enumerate(lists)}
+    alone = [["a"], ["b"]] * 4  # one each, and yet it is a list
+    rows = {"text": [f"t{i}" for i in range(8)], "label": [[0], [1]] * 4}
+    file = saved(tmp_path / "s", rows, label=List(ClassLabel(names=["a", "b"])))
+    splits = read(file)
+    assert splits.target == "labels"
+    assert by_text(splits) == {f"t{i}": some for i, some in enumerate(alone)}
+    held = data.held_out(config(None, test=str(file)), splits.labels, "text")
+    assert held.target == "labels" and held.test.targets[:2] == ((1, 0), (0, 1))
+
+
+@pytest.mark.parametrize(
+    ("kind", "cells"),
+    [("float64", [1, float("nan"), 2]), ("float64", [1, None, 2]), ("string", ["1", " ", "2"])],
+)
+def test_a_label_that_is_no_number_is_none(tmp_path, kind, cells):
+    from datasets import Value
+
+    rows = {"text": [f"t{i}" for i in range(12)], "label": [*cells] * 4}
+    file = saved(tmp_path / "s", rows, label=Value(kind))
+    assert "have none (row 2, row 5, row 8, row 11)" in refused(file)
+    splits = read(file, on_bad="skip")
+    assert splits.labels == ("1", "2")
+    assert by_text(splits) == {f"t{i}": "1 2"[i % 3] for i in range(12) if i % 3 != 1}
+
+
+@pytest.mark.parametrize("only", [0.1, 0.5, 1e6 + 0.1])
+def test_numbers_that_are_all_one_are_refused(tmp_path, only):
+    file = write(tmp_path / "t.csv", ["text", "label"], [(f"t{i}", only) for i in range(9)])
+    said = refused(file)
+    assert "takes numbers that differ, within reason; those of label run" in said
+    rows = [(f"t{i}", only + (i % 2)) for i in range(9)]
+    assert read(write(tmp_path / "u.csv", ["text", "label"], rows)).target == "numbers"
 
 
 def test_what_a_column_holds():
@@ -237,6 +410,72 @@ def test_time_puts_train_before_val_before_test(tmp_path):
     assert [len(d) for d in days] == [26, 6, 8]
     wrong = texts(tmp_path / "u.csv", 8, day=lambda i: "someday")
     assert "data.time takes a column of dates" in refused(wrong, time="day")
+
+
+def moments(splits, column):
+    return [
+        [rows.items.table[i][column] for i in rows.items.order] for rows in splits.rows().values()
+    ]
+
+
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.5])
+def test_no_moment_is_on_two_sides(tmp_path, share):
+    days = [f"2024-01-{1 + i // 7:02d}" for i in range(35)]  # seven rows of each day
+    order = np.random.default_rng(0).permutation(35)
+    file = texts(tmp_path / "t.csv", 35, day=lambda i: days[order[i]])
+    train, val, test = moments(read(file, val=share, test=0.2, time="day"), "day")
+    assert len(test) == 7 and len(val) % 7 == 0
+    assert max(train) < min(val) and max(val) < min(test)
+    same = texts(tmp_path / "u.csv", 12, day=lambda i: "2024-01-01")
+    assert "leaves one side empty" in refused(same, time="day")
+
+
+def test_a_table_that_is_not_after_train_or_shares_a_group_is_refused(tmp_path):
+    def part(name, first, count=8):
+        return texts(
+            tmp_path / name,
+            count,
+            day=lambda i: f"2024-01-{first + i:02d}",
+            who=lambda i: f"s{(first + i) // 2}",
+        )
+
+    train = part("t.csv", 1)
+    for first, starts in ((5, "2024-01-05"), (8, "2024-01-08")):
+        other = str(part("o.csv", first))
+        said = refused(train, val=other, time="day")
+        assert "takes a val that begins after train has ended" in said
+        assert f"{starts} 00:00" in said and "is not after 2024-01-08 00:00" in said
+    years = str(texts(tmp_path / "y.csv", 8, day=lambda i: 2025 + i))
+    said = refused(train, val=years, time="day")
+    assert "takes dates in each split, or numbers in each; 'day' has 2024-01-08" in said
+    after = str(part("a.csv", 9))
+    assert len(read(train, val=after, time="day").val) == 8
+    said = refused(train, val=after, test=str(part("b.csv", 10)), time="day")
+    assert "takes a test that begins after val has ended" in said
+    for split in ("val", "test"):
+        said = refused(train, **{"val": None, split: str(part("o.csv", 6))}, group="who")
+        assert f"{split} and train share s3, s4: move them, or let --data.{split} be" in said
+    assert len(read(train, val=str(part("c.csv", 10)), group="who").val) == 8
+    assert "not both: drop --data.group or --data.time" in refused(train, group="who", time="day")
+
+
+def test_dates_that_may_be_two_are_refused(tmp_path):
+    def dated(*cells):
+        return texts(tmp_path / "t.csv", len(cells), day=lambda i: cells[i])
+
+    said = refused(dated("01/02/2020", "03/04/2020", "05/06/2020", "07/08/2020"), time="day")
+    assert "row 1: '01/02/2020'" in said and "write year-month-day" in said
+    for some in (
+        ["2020-01-02", "2020-02-01", "2020-03-04", "2020-04-03"],
+        ["13/02/2020", "01/03/2020", "02/03/2020", "03/03/2020"],
+        ["02/13/2020", "03/01/2020", "03/02/2020", "03/03/2020"],
+        ["13 Feb 2020", "1 Mar 2020", "2 Mar 2020", "3 Mar 2020"],
+    ):
+        train, val = moments(read(dated(*some), time="day"), "day")
+        assert [*train, *val] == some and len(val) == 1
+    month = [f"{i + 1:02d}/01/2020" for i in range(31)]  # those of train alone may be two
+    train, val = moments(read(dated(*month), val=19 / 31, time="day"), "day")
+    assert train == month[:12] and val == month[12:]
 
 
 def test_rows_without_a_label_are_named_or_left_out(tmp_path):

@@ -155,6 +155,27 @@ def trained(tmp_path, file, **more):
     return result, json.loads(data.read_text()), page.read_text(), model
 
 
+def test_evaluate_takes_how_test_data_are_read(tmp_path):
+    train = table(tmp_path, "texts.csv", lambda a, b: "cold" if a in ("ice", "snow") else "warm")
+    lines = Path(train).read_text().splitlines()[1:]
+    other, bad = tmp_path / "other.csv", tmp_path / "bad.csv"
+    other.write_text("\n".join(["said,kind,label", *(f"{line},none" for line in lines)]) + "\n")
+    bad.write_text("\n".join(["text,label", *lines, "a hot day,"]) + "\n")
+    flags = {"data.train": train, "data.val": 0.2, "data.test": train, "run.dir": tmp_path / "run"}
+    run = training.train(RECIPE, {**SMALL, **flags, "run.epochs": 1})
+    figures = pytest.approx(run.metrics["test"], rel=1e-5, abs=2e-6)
+    columns = {"data.input": "said", "data.label": "kind"}
+    assert training.evaluate(run.folder, other, columns) == figures
+    assert training.evaluate(run.folder, overrides={"data.test": other, **columns}) == figures
+    with pytest.raises(UserError, match=r"bad\.csv"):
+        training.evaluate(run.folder, bad)
+    assert training.evaluate(run.folder, bad, {"data.on_bad": "skip"}) == figures
+    other.replace(train)  # the run's own test data now have other columns
+    assert training.evaluate(run.folder, overrides=columns) == figures
+    with pytest.raises(UserError, match=r"evaluate takes data.test, data.input, .*; got optim.lr$"):
+        training.evaluate(run.folder, overrides={"optim.lr": 1})
+
+
 def test_several_labels_from_a_table(tmp_path):
     cold, hot = {"ice", "snow", "frost"}, {"sun", "fire"}
 

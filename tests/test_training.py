@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import warnings
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -33,7 +34,7 @@ from zoo.nn.mlp import Experts, MlpConfig
 from zoo.training import callbacks, console, environment, hardware, report
 from zoo.training.callbacks import clock
 from zoo.training.config import OptimConfig, SelectConfig
-from zoo.training.folder import make_folder, write_json
+from zoo.training.folder import command, make_folder, write_json
 from zoo.training.hardware import choose_precision, plan
 from zoo.training.metrics import ClassifyMetrics, chosen
 from zoo.training.optimise import make_optimizer, make_schedule, parameter_groups, warmup_cosine
@@ -421,7 +422,8 @@ def test_the_default_combination_leaves_a_whole_folder(options, capfd, monkeypat
     }
     assert read(folder / "preprocess.json")["size"] == [32, 32]
     assert read(folder / "environment.json")["versions"]["torch"] == torch.__version__.split("+")[0]
-    assert "val | 9" in (folder / "report.md").read_text()
+    page = (folder / "report.md").read_text()
+    assert "val | 9" in page and "of equals the first is kept." in page
 
     shown = capfd.readouterr()
     lines = shown.out.splitlines()
@@ -609,6 +611,49 @@ def test_names_of_any_kind_stand_in_figures_and_tables(tmp_path):
     rows = lines[lines.index("| class | test |") + 2 :][: len(NAMES)]
     assert all(re.fullmatch(r"\| .+ \| 1 \|", row) for row in rows)
     assert rows[1] == r"| a\|b | 1 |" and rows[2] == "| two lines | 1 |"
+
+
+def test_a_report_says_how_its_figures_are_meant():
+    flags = {"data.train": "x", "optim.smoothing": 0.2}
+    config = training.resolve(RECIPE, flags).config
+    select = chosen(SelectConfig(metric="loss"), "label")
+    assert report.remarks(config, select, "label", True) == [
+        "The epoch is that of the least val loss; of equals the first is kept.",
+        "Label smoothing (0.2) counts in the training loss only, not in that of val and test.",
+    ]
+    config = training.resolve(RECIPE, {**flags, "optim.smoothing": 0}).config
+    assert report.remarks(config, select, "label", False) == []
+    (line,) = report.remarks(config, select, "numbers", False)
+    assert line.startswith("The loss is in train's deviations")
+
+
+def test_a_model_behind_a_baseline_is_told():
+    select = chosen(SelectConfig(), "numbers")
+    known = {"val": {"a": {"mse": 2.0}, "b": {"mse": 1.0}}, "test": {"a": {"mse": 1.0}}}
+    ours = {"val": {"mse": 1.5}, "test": {"mse": 1.0}}
+    assert report.behind(ours, known, select) == (
+        "the model is worse than a baseline on val (mse 1.5; b: 1)"
+    )
+    assert report.behind({"test": {"mse": 1.0}}, known, select) == ""
+    assert report.behind(ours, {}, select) == ""
+
+
+def test_the_command_of_a_module_is_zoo(monkeypatch):
+    main = Path(training.__file__).parents[1] / "cli" / "__main__.py"
+    for program, name in ((str(main), "zoo"), ("bin/zoo", "zoo"), ("a/__main__.py", "__main__.py")):
+        monkeypatch.setattr(sys, "argv", [program, "train", "a b"])
+        assert command() == f"{name} train 'a b'"
+
+
+def test_warnings_about_what_is_as_it_should_be_are_left_out():
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        with console.speaking():
+            warnings.warn(
+                "Mismatch dtype between input and weight: input dtype = ...", stacklevel=1
+            )
+            warnings.warn("another", stacklevel=1)
+    assert [str(one.message) for one in told] == ["another"]
 
 
 @pytest.mark.parametrize("existed", [False, True])

@@ -96,3 +96,9 @@ def kinds(section: str) -> dict[str, type[Part]]:
     group = f"{section}s"
     more = {p.name: p.value for p in plugins() if p.group == group and p.value}
     return {**BUILT_IN[group], **more}
+
+
+def fault_of(section: str, name: object) -> str:
+    """Why the plugin of that name cannot be used in a section; "" where none is installed."""
+    reasons = [p.reason for p in plugins() if (p.group, p.name) == (f"{section}s", name)]
+    return next(iter(reasons), "")

@@ -35,6 +35,8 @@ class Record:
     """Conversion rules by layout; given by the family, not saved."""
     carried: Mapping[str, Mapping[str, Tensor]] = field(default_factory=dict, repr=False)
     """Tensors of a layout that the model has no use for, kept to be given back."""
+    report: Any = field(default=None, repr=False, compare=False)
+    """What became of each tensor, where it was loaded (`zoo.loading.Report`); not saved."""
     scale: tuple[tuple[float, float], ...] | None = None
     """For a head of numbers, the mean and the deviation in train of each: with the labels, what its
     outputs mean. Numbers are mean + deviation * output."""

@@ -11,9 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from zoo import checkpoint
 from zoo.errors import OptionError, UserError, require, suggest
-from zoo.extend import families, kinds
+from zoo.extend import families, fault_of, kinds
 from zoo.families import Family
 from zoo.inputs import Prepare, Preprocess
 from zoo.model import CARRIED, Model, Record, load_state
@@ -64,31 +63,6 @@ def create(name: str, classes: int | Sequence[str] | None = None, **options: Any
     prepare = preprocess_for(family, configs["adapter"])
     record = Record(family.name, name, labels, prepare, family.rules)
     return Model(**build_parts(configs), record=record)
-
-
-def load(folder: str | Path, classes: int | Sequence[str] | None = None) -> Model:
-    """A model that `model.save` or a run wrote, with its weights, labels and preprocessing.
-
-    `classes` renews the head, with random weights, for other labels, and keeps all else.
-    UserError where a file is missing or broken, ConversionError where a tensor is.
-    """
-    saved, state = checkpoint.read_folder(folder)
-    where = Path(folder) / checkpoint.CONFIG
-    try:
-        model = from_saved(saved, state, where)
-    except (TypeError, LookupError, AttributeError, ValueError) as error:
-        if isinstance(error, UserError):
-            raise
-        wants = "load takes a folder as model.save wrote it"
-        raise UserError(f"{wants}; {where} holds a value that fits nothing: {error}") from error
-    if classes is not None:
-        wants = "load takes classes for a model with a head"
-        require(model.head is not None, f"{wants}; {where} has none", "classes")
-        count, labels = count_and_labels(classes)
-        config = replace(model.head.config, classes=count)  # type: ignore[union-attr]  # it has one
-        model.head = build_part(config).to(next(model.parameters()).dtype)
-        model.record = replace(model.record, labels=labels, scale=None)
-    return model
 
 
 def from_saved(saved: dict[str, Any], state: dict[str, Tensor], where: Path) -> Model:
@@ -147,7 +121,9 @@ def read_config(section: str, saved: Any, where: Path) -> Any:
         return None
     fields, known = dict(saved) if isinstance(saved, dict) else {}, kinds(section)
     if (kind := fields.pop("kind", None)) not in known:
-        raise UserError(f"load takes the {section} {' or '.join(known)}; got {kind!r} in {where}")
+        hint = fault_of(section, kind) or "install the package that brings it (`zoo list plugins`)"
+        got = f"got {kind!r} in {where}: {hint}"
+        raise UserError(f"load takes the {section} {' or '.join(known)}; {got}")
     return make_config(known[kind].Config, fields, kind)
 
 

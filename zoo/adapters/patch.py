@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from zoo.adapters.adapter import Adapter, AdapterConfig, C
 from zoo.errors import ShapeError, one_of, require
 from zoo.nn import make_norm
-from zoo.ops import add_positions, grid_places, resize_table, sincos_grid
+from zoo.ops import RESIZES, add_positions, grid_places, resize_table, sincos_grid
 from zoo.shapes import check, pair
 from zoo.tokens import Tokens
 
@@ -80,7 +80,8 @@ class GridAdapter(Adapter[C]):
         grid, table, front = self.grid_of(pixels.shape[2:]), None, None
         x = rearrange(self.stem(pixels), "b d ... -> b (...) d")
         if self.position is not None:
-            table = resize_table(self.position, self.grid, grid)
+            how = getattr(c, "resize", "antialias")
+            table = resize_table(self.position, self.grid, grid, how)
         elif c.position != "none":
             table = sincos_grid(grid, c.dim, c.base, x.dtype, x.device)
         if table is not None:
@@ -108,6 +109,9 @@ class PatchesConfig(GridConfig):
     """Whether a learned table has rows for the class and register tokens as well."""
     position_registers: bool = True
     """Whether those for register tokens are among them."""
+    resize: str = "antialias"
+    """How a learned table is made for another grid: antialias, plain, corners or offset, see
+    `zoo.ops.resize_table`."""
     stem: str = "linear"
     """linear: one projection of each patch.  conv: 3x3 convolutions that halve the picture (Xiao et
     al. 2021, arXiv:2106.14881).  random: a frozen Gaussian projection (Chen et al. 2021,
@@ -128,6 +132,7 @@ class Patches(GridAdapter[PatchesConfig]):
     def __init__(self, config: PatchesConfig | None = None, /, **fields: Any):
         c = self.configure(config, fields)
         one_of("Patches", "stem", c.stem, ("linear", "conv", "random"))
+        one_of("Patches", "resize", c.resize, RESIZES)
         patch = pair(c.patch)
         self.cut(pair(c.size), patch, pair(c.stride) if c.stride else None)
         if c.stem == "conv":

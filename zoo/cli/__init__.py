@@ -1,30 +1,42 @@
 """The `zoo` command.
 
 Keys of the config are flags: `--optim.lr 1e-4`. What a user got wrong is said in one sentence on
-stderr, exit code 2; Ctrl-C gives 130.
+stderr, exit code 2; Ctrl-C gives 130, also during the seconds in which a command is imported.
 """
 
 import argparse
+import errno
 import os
 import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Any
 
-from zoo.cli import commands
 from zoo.cli.arguments import Flags, Parser, make_parser, refuse, split_flags, typed
-from zoo.cli.predicting import predict
-from zoo.cli.showing import show
 from zoo.errors import UserError, suggest
 
 __all__ = ["main", "script"]
 
-COMMANDS: dict[str, Callable[[argparse.Namespace, Flags], int]] = {
-    "train": commands.train,
-    "evaluate": commands.evaluate,
-    "predict": predict,
-    "list": commands.list_,
-    "show": show,
-    "copy": commands.copy,
+FULL = (
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EFBIG,
+)  # errors of a write, which name no file or a passing one
+Command = Callable[[argparse.Namespace, Flags], int]
+
+
+def later(module: str, name: str) -> Command:
+    """A command whose module is imported when it is called."""
+    return lambda args, flags: getattr(import_module(f"zoo.cli.{module}"), name)(args, flags)
+
+
+COMMANDS: dict[str, Command] = {
+    "train": later("commands", "train"),
+    "evaluate": later("commands", "evaluate"),
+    "predict": later("predicting", "predict"),
+    "list": later("commands", "list_"),
+    "show": later("showing", "show"),
+    "copy": later("commands", "copy"),
 }
 
 
@@ -63,6 +75,9 @@ def guarded(run: Callable[[], int], debug: bool) -> int:
     except Exception as error:  # the border to the user: what nobody foresaw is told, not dumped
         if debug:
             raise
+        if isinstance(error, OSError) and (said := about_file(error)):
+            print(said, file=sys.stderr)
+            return 2
         told = str(error).splitlines()[:1] or ["no words"]
         print(
             f"zoo met what it does not explain, {type(error).__name__}: {told[0][:300]}; "
@@ -70,6 +85,17 @@ def guarded(run: Callable[[], int], debug: bool) -> int:
             file=sys.stderr,
         )
         return 1
+
+
+def about_file(error: OSError) -> str:
+    """What the system says of a file or a disk, in one sentence; "" where it is about neither."""
+    if error.errno in FULL:
+        return f"a file cannot be written: {error.strerror}; make room, or write to another disk"
+    if error.filename is None or not error.strerror:
+        return ""
+    allowed = "give what this user may read and write"
+    todo = allowed if isinstance(error, PermissionError) else "the same with --debug shows where"
+    return f"{error.filename} cannot be read or written: {error.strerror}; {todo}"
 
 
 def command(words: list[str]) -> int:
@@ -100,5 +126,7 @@ def run_script(run: Callable[[Any], Any], words: list[str]) -> int:
     parser.add_argument("--debug", action="store_true", help="show tracebacks")
     args, extra = parser.parse_known_args(rest)
     refuse(parser.prog, extra)
-    commands.train_with(args.config, typed(flags), run)
+    from zoo.cli.commands import train_with
+
+    train_with(args.config, typed(flags), run)
     return 0

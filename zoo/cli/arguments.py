@@ -43,7 +43,7 @@ def make_parser() -> Parser:
     sub.add_argument("recipe", nargs="?", metavar="RECIPE", help="a name, or a YAML file")
     sub.add_argument("-h", "--help", action="store_true", help="show the keys and RECIPE's values")
 
-    usage = "zoo evaluate RUN [--data.test PATH]"
+    usage = "zoo evaluate RUN [--data.test PATH] [--data.{input,label} COLUMN] [--data.on_bad skip]"
     about = "measure a run's model on test data, with the shipped script of its recipe"
     sub = add("evaluate", about, takes_keys=True, usage=usage)
     sub.add_argument("run", metavar="RUN", help="a run's folder")

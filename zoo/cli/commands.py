@@ -43,12 +43,9 @@ def train_with(recipe: str, flags: Flags, run: Callable[[Any], Any] | None = Non
 
 def evaluate(args: argparse.Namespace, flags: Flags) -> int:
     """`zoo evaluate`."""
-    for key in flags:
-        if key != "data.test":
-            raise UserError(f"zoo evaluate takes --data.test PATH; got --{key}")
     from zoo import training
 
-    figures = training.evaluate(args.run, flags.get("data.test"))
+    figures = training.evaluate(args.run, overrides=flags)
     rows = [[name, f"{v:.4f}"] for name, v in figures.items() if isinstance(v, float)]
     write_table(["metric", "value"], rows)
     return 0

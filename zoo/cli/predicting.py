@@ -2,24 +2,22 @@
 
 import argparse
 import codecs
-import csv
 import glob
-import io
-import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import zoo
+from zoo.cli.answers import as_rows, as_text
 from zoo.cli.arguments import Flags
-from zoo.cli.table import align, say, write_table
+from zoo.cli.table import say, write_table
 from zoo.data.columns import input_of
 from zoo.data.layout import ENDINGS as FILES
-from zoo.data.layout import is_hidden, is_kind
+from zoo.data.layout import files_below, is_kind
 from zoo.data.splits import Column
 from zoo.data.table import READERS, is_table, read_tables
 from zoo.errors import SampleError, UserError
@@ -27,8 +25,17 @@ from zoo.errors import SampleError, UserError
 CHUNK = 64  # samples that are asked for at once
 ENDINGS = {".jsonl": "jsonl", ".json": "jsonl", ".csv": "csv", ".txt": "table", "": "table"}
 ANSWERS = ("label", "labels", "probability", "probabilities", "numbers", "error")
-SIDE_BY_SIDE = 8  # numbers of an answer; more stand below each other in a table
-WIDEST = 60  # characters of a cell in an aligned table; file names and errors are never cut
+
+
+class Input(NamedTuple):
+    """The column of a table's samples: as asked for, else the run's own where a table has that."""
+
+    asked: str | None = None
+    of_run: str | None = None
+
+    def among(self, names: Sequence[str]) -> str | None:
+        """The one for a table with these columns; None where it is to be recognised."""
+        return self.of_run if self.asked is None and self.of_run in names else self.asked
 
 
 class Sample(NamedTuple):
@@ -42,11 +49,12 @@ def predict(args: argparse.Namespace, flags: Flags) -> int:
     """`zoo predict`: 1 where a sample could not be read, which its row reports."""
     style = choose_format(args.format, args.out)
     folder = Path(args.model).expanduser()
-    model = zoo.load(folder / "model" if (folder / "model").is_dir() else folder)
+    folder = folder / "model" if (folder / "model").is_dir() else folder
+    model = zoo.load(folder)
     kind = getattr(model.record.preprocess, "kind", "picture")
     alone = args.on_bad == "raise" or len(args.files) < 2
-    words = words_of(args, kind)
-    samples = chain.from_iterable([samples_in(w, kind, args.input, alone) for w in words])
+    words, column = words_of(args, kind), Input(args.input, input_of_run(folder))
+    samples = chain.from_iterable([samples_in(w, kind, column, alone) for w in words])
     answers = answer(model, samples, args.on_bad)
     first = next(answers, None)
     if first is None:
@@ -61,6 +69,16 @@ def predict(args: argparse.Namespace, flags: Flags) -> int:
         for text in as_text(answers, style):
             say(text)
     return 1 if bad else 0
+
+
+def input_of_run(model: Path) -> str | None:
+    """`data.input` of the run that a model's folder lies in; None where there is neither."""
+    from zoo.training.places import read
+
+    config = model.parent / "config.yaml"
+    given = read(config) if model.name == "model" and config.is_file() else {}
+    name = given["data.input"].value if "data.input" in given else None
+    return name if isinstance(name, str) else None
 
 
 def counted(answers: Iterable[dict[str, Any]], bad: Counter[str]) -> Iterator[dict[str, Any]]:
@@ -116,7 +134,7 @@ def words_of(args: argparse.Namespace, kind: str) -> list[str]:
     return args.files or ["-"]
 
 
-def samples_in(word: str, kind: str, column: str | None, alone: bool = True) -> Iterable[Sample]:
+def samples_in(word: str, kind: str, column: Input, alone: bool = True) -> Iterable[Sample]:
     """A word of the command -> its samples of that kind, in their order; rows of a table are read
     when it is their turn. UserError for a word that holds none, if it is `alone`; else that is what
     its row says."""
@@ -132,7 +150,7 @@ def samples_in(word: str, kind: str, column: str | None, alone: bool = True) -> 
         return [Sample({"file": word}, error)]
 
 
-def samples_at(path: Path, word: str, kind: str, column: str | None) -> Iterable[Sample]:
+def samples_at(path: Path, word: str, kind: str, column: Input) -> Iterable[Sample]:
     """A file, a folder or `-` -> its samples."""
     if kind == "text" and (word == "-" or path.suffix.lower() == ".txt"):
         return lines_of(word)
@@ -143,9 +161,9 @@ def samples_at(path: Path, word: str, kind: str, column: str | None) -> Iterable
     if kind in FILES:
         return (Sample({"file": file}, file) for file in find_files(path, kind))
     if kind == "text" and path.is_dir():
-        files = sorted(f for f in path.rglob("*.txt") if not is_hidden(f, path))
+        files = [f for f in files_below(path, []) if f.suffix.lower() == ".txt"]
         if files:
-            return chain.from_iterable(map(lines_of, map(str, files)))
+            return chain.from_iterable(map(lines_below, files))
     more = ", lines of a .txt file, or - for those of stdin" if kind == "text" else ""
     wants = f"zoo predict takes {many(kind)} of a table ({', '.join(READERS)}){more}"
     raise UserError(f"{wants}; got {word}")
@@ -169,6 +187,14 @@ def lines_of(word: str) -> Iterator[Sample]:
     return map(line_of, lines[:-1] if lines[-1] == b"" else lines)
 
 
+def lines_below(file: Path) -> Iterable[Sample]:
+    """The lines of a file in a folder, or one row that says why there are none."""
+    if file.exists() and not file.is_file():  # a pipe, which may never end
+        reason = SampleError(f"zoo predict takes texts; {file} is no regular file")
+        return [Sample({"file": str(file)}, reason)]
+    return samples_in(str(file), "text", Input(), alone=False)
+
+
 def read_stdin() -> bytes:
     """All of stdin; a stand-in of text for it too."""
     return sys.stdin.buffer.read() if hasattr(sys.stdin, "buffer") else sys.stdin.read().encode()
@@ -187,11 +213,10 @@ def line_of(line: bytes) -> Sample:
 def find_files(path: Path, kind: str) -> list[str]:
     """A file as it is, a folder -> what lies below it, a pattern -> what fits; sorted.
 
-    Hidden files and folders below a folder are left out, as in training.
+    Below a folder it is as in training: links are followed, and what is hidden is left out.
     """
     if path.is_dir():
-        below = (p for p in path.rglob("*") if is_kind(p, kind))
-        found = sorted(str(p) for p in below if p.is_file() and not is_hidden(p, path))
+        found = [str(p) for p in files_below(path, []) if is_kind(p, kind)]
     elif glob.has_magic(str(path)) and not path.exists():
         found = sorted(f for f in glob.glob(str(path), recursive=True) if os.path.isfile(f))
     else:
@@ -201,16 +226,17 @@ def find_files(path: Path, kind: str) -> list[str]:
     return found
 
 
-def table_samples(path: Path, kind: str, column: str | None) -> Iterable[Sample]:
+def table_samples(path: Path, kind: str, column: Input) -> Iterable[Sample]:
     """A table's rows with the sample in one column; for series, the whole table is one.
 
-    The column is recognised as in training. All columns stand in front of the answer, the samples'
-    own too where it is text; a name that answers have themselves gets `given_` in front.
+    The column is that of the run, or recognised as in training. All columns stand in front of the
+    answer, the samples' own too where it is text; a name that answers have themselves gets
+    `given_` in front.
     """
     table: Any = next(iter(read_tables(path, "zoo predict").values()))
     if kind == "series":
         return [Sample({"file": str(path)}, table)]
-    name, _ = input_of(table, kind, column, path, "--input")
+    name, _ = input_of(table, kind, column.among(table.column_names), path, "--input")
     folder = None if kind == "text" else path.parent
     return rows_of(table, Column(table, name, tuple(range(len(table))), folder))
 
@@ -236,54 +262,3 @@ def answer(model: Any, samples: Iterator[Sample], on_bad: str) -> Iterator[dict[
             one = {"error": str(sample.source)} if bad else dict(next(found))
             one.pop("file", None)  # what a row has of it is what was typed
             yield {**sample.row, **one}
-
-
-def as_rows(
-    answers: Iterable[dict[str, Any]], cut: bool = False
-) -> tuple[list[str], list[list[Any]]]:
-    """Columns and rows of a table without all the probabilities: several labels in one cell, a
-    column for each number, or a row where there are many."""
-    flat = []
-    for given in answers:
-        row = {key: v for key, v in given.items() if key not in ("probabilities", "numbers")}
-        if "labels" in row:
-            each = (f"{given['probabilities'][name]:.4f}" for name in row["labels"])
-            row |= {"labels": "|".join(row["labels"]), "probabilities": "|".join(each)}
-        numbers = given.get("numbers", {})
-        row = {f"given_{key}" if key in numbers else key: v for key, v in row.items()}
-        if len(numbers) > SIDE_BY_SIDE:
-            flat += [{**row, "number": name, "value": value} for name, value in numbers.items()]
-        else:
-            flat.append({**row, **numbers})
-    columns = list(dict.fromkeys(column for row in flat for column in row))
-    columns.sort(key="error".__eq__)  # last
-    short = [cut and name not in ("file", "error") for name in columns]
-    return columns, [
-        [cell(row.get(n), s) for n, s in zip(columns, short, strict=True)] for row in flat
-    ]
-
-
-def cell(value: Any, cut: bool) -> Any:
-    """A value in a table; `cut` makes it one short line."""
-    if isinstance(value, float):
-        return f"{value:.4f}"
-    if isinstance(value, (dict, list)):
-        value = json.dumps(value, ensure_ascii=False, default=str)
-    if value is None:
-        return ""
-    text = " ".join(str(value).split()) if cut else value
-    return f"{text[: WIDEST - 1]}…" if cut and len(text) > WIDEST else text
-
-
-def as_text(answers: Iterable[dict[str, Any]], style: str) -> Iterator[str]:
-    """JSON lines with all probabilities, each as it is known; or CSV or an aligned table, whole."""
-    if style == "jsonl":
-        yield from (f"{json.dumps(row, ensure_ascii=False, default=str)}\n" for row in answers)
-        return
-    columns, rows = as_rows(answers, cut=style == "table")
-    if style == "csv":
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows([columns, *rows])
-        yield text.getvalue()
-    else:
-        yield align([columns, *rows])

@@ -1,7 +1,10 @@
 """Tables: ruled by rich on a terminal, aligned text elsewhere."""
 
 import sys
+import unicodedata
 from typing import Any
+
+DIRECTIONS = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 
 
 def write_table(columns: list[str], rows: list[list[Any]]) -> None:
@@ -16,8 +19,19 @@ def write_table(columns: list[str], rows: list[list[Any]]) -> None:
     heads = [Column(name, overflow="fold") for name in columns]
     table = Table(*heads, box=None, header_style="bold", pad_edge=False)
     for row in rows:
-        table.add_row(*(Text(str(cell)) for cell in row))
+        table.add_row(*(Text(seen(cell)) for cell in row))
     Console().print(table)
+
+
+def seen(cell: Any) -> str:
+    """A cell's text in which what would steer the terminal (control characters, line ends, marks
+    that turn the direction of writing) is escaped."""
+    return "".join(
+        c.encode("unicode_escape").decode()
+        if unicodedata.category(c) in ("Cc", "Zl", "Zp") or c in DIRECTIONS
+        else c
+        for c in str(cell)
+    )
 
 
 def say(text: str) -> None:
@@ -28,7 +42,7 @@ def say(text: str) -> None:
 
 def align(rows: list[list[Any]]) -> str:
     """Columns as wide as their widest cell, two spaces between them, one line per row."""
-    texts = [[str(cell) for cell in row] for row in rows]
+    texts = [[seen(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
     lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in texts)
     return "".join(f"{line}\n" for line in lines)

@@ -70,8 +70,8 @@ def moments_in(rows: Rows, column: str) -> Any:
     """The moment of each row, an array. UserError where the table has no such column."""
     items: Any = rows.items
     check_column(items.table.column_names, column, rows.root, "data.time")
-    cells = items.table[column][:]
-    return moments_of([cells[i] for i in items.order], f"{column!r} of {rows.root}")
+    # all of them at once: few may not say which is the month
+    return moments_of(items.table[column][:], f"{column!r} of {rows.root}")[list(items.order)]
 
 
 def latest(moments: Any, share: float) -> list[int]:
@@ -99,6 +99,10 @@ def check_sides(data: dict[str, Rows], config: Any) -> None:
                     moments_in(earlier, config.time).max(),
                     moments_in(rows, config.time).min(),
                 )
+                if start.dtype.kind != end.dtype.kind:
+                    wants = "data.time takes dates in each split, or numbers in each"
+                    got = f"{config.time!r} has {end} in {before} and {start} in {split}"
+                    raise UserError(f"{wants}; {got}")
                 if start <= end:
                     wants = f"data.time takes a {split} that begins after {before} has ended"
                     got = f"{shown(start)} is not after {shown(end)}"

@@ -194,7 +194,7 @@ def finish(
 ) -> Splits:
     """With the notes on what each split holds. UserError where train has one number alone."""
     for spread in rows["train"].spreads() if task == "numbers" and "train" in rows else ():
-        if not 0 < spread.deviation < math.inf:
+        if spread.least == spread.most or not spread.deviation < math.inf:
             got = f"those of {labels[0]} run from {spread.least:g} to {spread.most:g}"
             raise UserError(f"data.train takes numbers that differ, within reason; {got}")
     data = {split: rows[split] for split in ("train", "val", "test") if split in rows}

@@ -124,7 +124,7 @@ def find_files(
     notes: list[str] = []
     for folder in sub_folders(root):
         label = _label(folder, key)
-        files = _files(folder, hidden)
+        files = files_below(folder, hidden)
         found.setdefault(label, []).extend(f for f in files if is_kind(f, kind))
         others += [f for f in files if not is_kind(f, kind)]
         first = named.setdefault(label, folder.name)
@@ -170,11 +170,12 @@ def _why_same(one: str, other: str) -> str:
     return accents if len({*composed}) == 1 else f"{accents}, and {blanks}"
 
 
-def _files(folder: Path, hidden: list[Path]) -> list[Path]:
-    """All files below a folder, sorted; links are followed, once each. `hidden` gets what is."""
+def files_below(folder: Path, hidden: list[Path]) -> list[Path]:
+    """All that is no folder below a folder, sorted; links are followed, once each. `hidden` gets
+    what is hidden. OSError for a folder that may not be read."""
     files: list[Path] = []
     seen: set[str] = set()
-    for at, folders, names in os.walk(folder, followlinks=True):
+    for at, folders, names in os.walk(folder, onerror=_refuse, followlinks=True):
         real = os.path.realpath(at)
         if real in seen:
             folders[:] = []
@@ -184,6 +185,10 @@ def _files(folder: Path, hidden: list[Path]) -> list[Path]:
         files += [Path(at, name) for name in names if not _hidden(name)]
         folders[:] = [name for name in folders if not _hidden(name)]
     return sorted(files, key=lambda f: f.as_posix())
+
+
+def _refuse(error: OSError) -> None:
+    raise error
 
 
 def _beside(root: Path) -> list[str]:

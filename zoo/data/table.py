@@ -145,7 +145,7 @@ def wrapped(table: Any) -> list[str]:
     return [
         name
         for name in table.column_names
-        if table.features[name].dtype == "string"
+        if getattr(table.features[name], "dtype", "") == "string"  # lists have none
         and pc.any(pc.match_substring(table.data.column(name), "\n")).as_py()  # type: ignore[attr-defined]
     ]
 

@@ -53,7 +53,8 @@ def build(dim: int, depth: int, heads: int, patch: int, size: int = 518, registe
 
 
 PATTERN = r"vit_(?P<row>\w+?)_patch(?P<patch>\d+)(_reg(?P<registers>\d+))?_dinov2"
-FACTS = {layout: {"class_row": True} for layout in ("fb", "hf", "hf_v4")}
+HF = {"class_row": True, "resize": "plain"}
+FACTS = {"fb": {"class_row": True, "resize": "offset"}, "hf": HF, "hf_v4": HF}
 PREPROCESS = {**vit.IMAGENET, "crop": 1.0}
 RULES = {"timm": layouts.TIMM, "fb": FB, "hf": hf("mlp.fc1", "mlp.fc2"),
          "hf_v4": hf("mlp.fc1", "mlp.fc2", 4)}

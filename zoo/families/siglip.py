@@ -68,6 +68,7 @@ def build(dim: int, depth: int, heads: int, patch: Sides, size: Sides, hidden: i
 NAMES = tuple(f"vit_{row}_patch{end}" for row, ends in LISTED.items() for end in ends.split())
 PATTERN = r"vit_(?P<row>\w+)_patch(?P<patch>\d+)_siglip_(?P<size>\d+)"
 # timm's entries say exact GELU for all but so400m.
-FACTS = {layout: {"activation": "gelu_tanh"} for layout in ("hf", "hf_whole")}
+HF = {"activation": "gelu_tanh", "resize": "plain"}
+FACTS = {"hf": HF, "hf_whole": HF}
 SIGLIP = Family("siglip", SIZES, build, RULES, vit.PREPROCESS, PATTERN, NAMES, FACTS)
 # fmt: on

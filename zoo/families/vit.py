@@ -50,8 +50,10 @@ def build(dim: int, depth: int, heads: int, ratio: float, patch: Sides, size: Si
 
 
 PATTERN = r"vit_(?P<row>\w+)_patch(?P<patch>\d+)_(?P<size>\d+)"
-HF_FACTS = {"eps": 1e-12}  # of every configuration there
+HF_FACTS = {"eps": 1e-12, "resize": "plain"}  # of every configuration there
+CORNERS = {"resize": "corners"}
 FACTS = {"hf": HF_FACTS, "hf_v4": HF_FACTS, "hf_body": HF_FACTS, "hf_body_v4": HF_FACTS,
+         "torchvision": CORNERS, "torchvision_old": CORNERS,
          "big_vision": {"position_prefix": False}}  # fmt: skip
 PREPROCESS = {"mean": (0.5, 0.5, 0.5), "std": (0.5, 0.5, 0.5), "interpolation": "bicubic"}
 IMAGENET = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225),

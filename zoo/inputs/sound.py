@@ -127,9 +127,11 @@ def check_whole(data: bytes, found: int, declared: int) -> None:
     last = data.rfind(b"OggS") if data[:4] == b"OggS" else -1
     if last < 0:
         return
-    parts = data[last + 27 : last + 27 + data[last + 26]] if last + 26 < len(data) else b""
-    whole = last + 27 + len(parts) + sum(parts) <= len(data) and data[last + 5 : last + 6] > b"\x03"
-    if not whole:  # the flag 4 ends a stream
+    head = last + 27
+    count = data[head - 1] if head <= len(data) else -1
+    parts = data[head : head + max(count, 0)]
+    whole = len(parts) == count and head + count + sum(parts) <= len(data)
+    if not whole or data[last + 5] < 4:  # the flag 4 ends a stream
         raise ValueError("it ends early, before the page that is marked as its last has ended")
 
 

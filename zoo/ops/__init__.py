@@ -4,6 +4,7 @@ from zoo.ops.attend import PATHS, attend, attention_weights
 from zoo.ops.cache import cached
 from zoo.ops.experts import grouped_linear
 from zoo.ops.grid import (
+    RESIZES,
     grid_places,
     grid_positions,
     log_offsets,
@@ -15,4 +16,5 @@ from zoo.ops.linear import linear
 from zoo.ops.mask import Mask
 from zoo.ops.position import add_positions, alibi_slopes, bucket, rope_table, rotate, sincos
 from zoo.ops.regular import drop_path, drop_tokens
+from zoo.ops.resize import resize_bias, resize_channels, resize_kernel
 from zoo.ops.window import Layout, axis_layout, join, split, take, window_layout

@@ -4,6 +4,7 @@ Dimension key:  T tokens   A axes   D model width   P prefix rows   N places in 
 """
 
 import math
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -48,19 +49,33 @@ def sincos_grid(
     return sincos(grid_positions(grid, torch.device("cpu")), dim, base).to(device, dtype)
 
 
-def resize_table(table: Tensor, source: tuple[int, ...], target: tuple[int, ...]) -> Tensor:
+RESIZES: dict[str, dict[str, bool]] = {
+    "antialias": {"antialias": True},  # timm, DINOv2 with registers
+    "plain": {},  # transformers
+    "corners": {"align_corners": True},  # torchvision
+    "offset": {},  # DINOv2: a tenth of a place is added, against rounding
+}
+
+
+def resize_table(
+    table: Tensor, source: tuple[int, ...], target: tuple[int, ...], how: str = "antialias"
+) -> Tensor:
     """(P + T, D) on a grid -> (P + T', D) on another; the P prefix rows stay as they are.
 
     Grids are compared, not token counts, and the native grid comes back untouched. Two axes:
-    bicubic, antialiased, as timm does; three: trilinear. Computed in fp32.
+    bicubic, in one of `RESIZES`, as those did who trained with the table; three: trilinear.
+    Computed in fp32.
     """
     if source == target:
         return table
     prefix, rows = table.split((len(table) - math.prod(source), math.prod(source)))
     picture = rows.float().T.unflatten(1, source)[None]  # (1, D, *source)
+    given: dict[str, Any] = {"size": target}
+    if how == "offset":
+        given = {"scale_factor": [(t + 0.1) / s for s, t in zip(source, target, strict=True)]}
     flat = len(source) == 2
     mode = "bicubic" if flat else "trilinear"
-    picture = F.interpolate(picture, size=target, mode=mode, antialias=flat)
+    picture = F.interpolate(picture, mode=mode, **given, **(RESIZES[how] if flat else {}))
     return torch.cat((prefix, picture[0].flatten(1).T.to(table.dtype)))
 
 

@@ -30,6 +30,7 @@ from zoo.training.schema import (
     check,
     wording,
 )
+from zoo.training.swap import leave_out
 
 __all__ = [
     "Config",
@@ -51,6 +52,10 @@ __all__ = [
 ]
 
 MODEL_FORMS = ("name", "load", "backbone")  # a model section has one of them
+PARTS = (  # one of these comes with a backbone that is a model's form
+    "model.backbone", "model.backbone.kind", "model.backbone.dim", "model.backbone.depth",
+    "model.backbone.heads", "model.backbone.stages", "model.adapter.kind",
+)  # fmt: skip
 OTHER_NAMES = {  # what people call a key elsewhere
     "batch_size": "run.global_batch",
     "gpus": "hw.devices",
@@ -79,6 +84,7 @@ class Draft(NamedTuple):
     path: Path
     values: dict[str, Any]
     origins: dict[str, Origin]
+    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -88,6 +94,8 @@ class Resolved:
     config: Config
     origins: dict[str, Origin]
     path: Path
+    notes: tuple[str, ...] = ()
+    """What of the file was left out."""
 
     def locate(self, key: str) -> str:
         """`file:line` or the flag that gave a key, "" where nowhere."""
@@ -138,7 +146,7 @@ def resolve(recipe: str | Path, overrides: Mapping[str, Any] | None = None) -> R
         raise UserError(f"{draft.name} needs a model; give {ways}, or {here}")
     sections = {section: kind(**nested[section]) for section, kind in SECTIONS.items()}
     config = Config(recipe=draft.name, model=nested["model"], **sections)
-    return Resolved(config, draft.origins, draft.path)
+    return Resolved(config, draft.origins, draft.path, draft.notes)
 
 
 def collect(recipe: str | Path, overrides: Mapping[str, Any] | None = None) -> Draft:
@@ -149,7 +157,7 @@ def collect(recipe: str | Path, overrides: Mapping[str, Any] | None = None) -> D
     flags = {key: Given(value, f"--{key}") for key, value in flatten(overrides or {}).items()}
 
     given: Layer = {k.name: Given(k.default, "") for k in KEYS.values() if k.of(name)}
-    origins = dict.fromkeys(given, Origin("default"))
+    origins, notes = dict.fromkeys(given, Origin("default")), ()
     preset = _preset(flags if "hw.preset" in flags else written)
     layers = ("recipe", written), ("preset", preset), ("flag", flags)
     for layer, values in layers:
@@ -157,12 +165,13 @@ def collect(recipe: str | Path, overrides: Mapping[str, Any] | None = None) -> D
             if key in KEYS and not KEYS[key].of(name):
                 tasks = " and ".join(KEYS[key].tasks)
                 raise UserError(f"{key} is a key of {tasks}; {name} has none of it{value.at}")
+        notes = leave_out(given, flags) if layer == "flag" else notes
         _lay(given, values)
         origins |= {key: Origin(layer, value.where) for key, value in values.items()}
     order = [*KEYS, *given]  # the sections' own order, the model's options after it
     values = {key: _typed(key, given[key]) for key in sorted(given, key=order.index)}
     origins = {"recipe": Origin("recipe", shown(path))} | {key: origins[key] for key in values}
-    return Draft(name, path, values, origins)
+    return Draft(name, path, values, origins, notes)
 
 
 def flatten(mapping: Mapping[str, Any], above: str = "") -> dict[str, Any]:
@@ -178,14 +187,21 @@ def flatten(mapping: Mapping[str, Any], above: str = "") -> dict[str, Any]:
 
 
 def unflatten(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """{"head.pool": "mean"} -> {"head": {"pool": "mean"}}."""
+    """{"head.pool": "mean"} -> {"head": {"pool": "mean"}}.
+
+    Text with options below it is a kind: {"position": "rope", "position.base": 100} ->
+    {"position": {"kind": "rope", "base": 100}}.
+    """
     nested: dict[str, Any] = {}
     for dotted, value in flat.items():
         *path, last = dotted.split(".")
         inner = nested
         for key in path:
-            inner = inner.setdefault(key, {})
-        inner[last] = value
+            if not isinstance(inner.setdefault(key, {}), dict):
+                inner[key] = {"kind": inner[key]}
+            inner = inner[key]
+        below = inner.get(last)
+        inner[last] = {"kind": value, **below} if isinstance(below, dict) else value
     return nested
 
 
@@ -221,24 +237,34 @@ def _lay(under: Layer, over: Layer) -> None:
     """Puts a layer on top: `head` takes the place of all below `head`.
 
     Another form of model takes the place of the whole model: `--model.load PATH` that of a recipe's
-    `model.name` and of the options that go with it.
+    `model.name` and of the options that go with it. What is below the name of a kind joins it:
+    `--model.position.base 100` a recipe's `model.position: rope`.
     """
+    for key, given in over.items():
+        below = next((k for k in over if k.startswith(f"{key}.")), None)
+        if below and not isinstance(given.value, str):
+            both = f"{key}{given.at} and {below}{over[below].at}"
+            raise UserError(f"{key} takes options below a kind's name; got {both}: keep one")
     forms = _forms(over)
     if len(forms) > 1:
-        places = " and ".join(f"{form}{over[key].at}" for form, key in forms.items())
+        places = " and ".join(f"model.{form}{over[key].at}" for form, key in forms.items())
         raise UserError(f"model takes one of {', '.join(MODEL_FORMS)}; got {places}, keep one")
     replaced = [*over, "model"] if forms and _forms(under).keys() - forms.keys() else [*over]
     for key in under.keys() - over.keys():
-        if any(_inside(key, other) or _inside(other, key) for other in replaced):
+        named = key.startswith("model.") and isinstance(under[key].value, str)
+        if any(_inside(key, k) or (_inside(k, key) and not named) for k in replaced):
             del under[key]
     under |= over
 
 
 def _forms(layer: Layer) -> dict[str, str]:
-    """The forms of model that a layer gives, each with the first of its keys."""
-    keys = {
-        f: [key for key in layer if _inside(key, f)] for f in map("model.{}".format, MODEL_FORMS)
-    }
+    """The forms of model that a layer gives, each with the first of its keys.
+
+    A backbone's further options, such as `model.backbone.norm`, are options of a named model too.
+    """
+    keys = {f: [key for key in layer if _inside(key, f"model.{f}")] for f in MODEL_FORMS}
+    if not any(key in layer for key in PARTS):
+        del keys["backbone"]
     return {form: given[0] for form, given in keys.items() if given}
 
 

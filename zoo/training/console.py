@@ -11,12 +11,13 @@ from lightning.pytorch.utilities import rank_zero_only
 from rich.console import Console
 
 console = Console(soft_wrap=True, highlight=False, markup=False, emoji=False)
-UNHELPFUL = (  # warnings of Lightning about what is as it should be
+UNHELPFUL = (  # warnings of Lightning and torch about what is as it should be
     "Checkpoint directory .* exists and is not empty",
     "Experiment logs directory .* exists and is not empty",
     r"`isinstance\(treespec, LeafSpec\)` is deprecated",
     "Total length of `list` across ranks is zero",  # there is no validation split
     "It is recommended to use `self.log",  # metrics are reduced before they are logged
+    "Mismatch dtype between input and weight",  # norms keep float32 weights under bf16
     "You have overridden `on_before_batch_transfer`",  # the task's, which is the one meant
 )
 log = logging.getLogger("zoo.training")

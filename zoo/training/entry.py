@@ -8,14 +8,16 @@ from typing import Any
 
 from zoo.data.table import is_table
 from zoo.errors import UserError
-from zoo.registry import load
+from zoo.loading import load
 from zoo.training import recipes
-from zoo.training.config import Config, placing, resolve
-from zoo.training.console import speaking
+from zoo.training.config import Config, flatten, placing, resolve
+from zoo.training.console import log, speaking
 from zoo.training.hardware import make_trainer, plan
 from zoo.training.run import RunResult, sentence
 from zoo.training.schema import KEYS
 from zoo.training.task import Task
+
+READING = ("data.test", "data.input", "data.label", "data.on_bad")  # how test data are read
 
 
 def train(
@@ -29,6 +31,9 @@ def train(
     UserError for whatever does not fit, before anything is written.
     """
     resolved = resolve(recipe, overrides)
+    with speaking():
+        for note in resolved.notes:
+            log.info(f"model: {note}")
     try:
         with placing(resolved.origins):
             return (main or recipes.load(resolved.config.recipe))(resolved.config)
@@ -38,30 +43,39 @@ def train(
         raise UserError(sentence(error)) from error  # it comes from a worker process
 
 
-def evaluate(run: str | Path, test: str | Path | None = None) -> dict[str, float]:
+def evaluate(
+    run: str | Path, test: str | Path | None = None, overrides: Mapping[str, Any] | None = None
+) -> dict[str, float]:
     """The exported model of a finished run on its test split, or on the folder or table `test`.
 
+    `overrides`, {"data.label": "column", ...}, says how the test data are read (`READING`), where
+    that differs from the run.
     It runs the shipped script of the run's recipe, also where the run had one of its own.
     -> {"loss", ...}, see `zoo.training.metrics`. UserError where there is no such run or no test
-    split.
+    split, and for other overrides.
     """
     folder = Path(run).expanduser()
     if not (folder / "config.yaml").is_file():
         raise UserError(f"evaluate takes the folder of a run; got {folder}, without a config.yaml")
-    given = {}
+    given = flatten(overrides or {})
+    for key in given:
+        if key not in READING:
+            raise UserError(f"evaluate takes {', '.join(READING)} beside a run; got {key}")
+    test = given.pop("data.test", None) if test is None else test
     if test is not None:
         place = Path(test).expanduser()
         if not place.is_dir() and not is_table(test):
             wants = "evaluate takes --data.test FOLDER or TABLE"
             raise UserError(f"{wants}; got {test}, which is no folder")
-        given = {"data.test": str(place.absolute() if place.exists() else test)}
+        given["data.test"] = str(place.absolute() if place.exists() else test)
     config = resolve(folder / "config.yaml", given).config
     model = load(folder / "model")
     if KEYS["data.task"].of(config.recipe):  # a table alone may look like another task
         task = model.head.config.target  # type: ignore[union-attr]  # a run's model has a head
         config = replace(config, data=replace(config.data, task=task))
     script = sys.modules[recipes.load(config.recipe).__module__]
-    alone = test is not None or (config.data.test and Path(str(config.data.test)).is_dir())
+    source = str(config.data.test)
+    alone = test is not None or Path(source).is_dir() or (given and is_table(source))
     splits = script.held_out(config, model.record.labels) if alone else script.splits(config)
     if splits.labels != model.record.labels:
         other = sorted({*splits.labels} ^ {*(model.record.labels or ())})

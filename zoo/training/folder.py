@@ -144,9 +144,10 @@ def facts_of_data(splits: Any) -> dict[str, Any]:
 
 
 def command() -> str:
-    """The command line of this process, as a shell takes it."""
-    program = Path(sys.argv[0] or "python").name
-    return shlex.join([program, *sys.argv[1:]])
+    """The command line of this process, as a shell takes it; `python -m zoo.cli` is `zoo`."""
+    program = Path(sys.argv[0] or "python")
+    name = "zoo" if program.parts[-3:] == ("zoo", "cli", "__main__.py") else program.name
+    return shlex.join([name, *sys.argv[1:]])
 
 
 def write_json(file: Path, value: Any) -> None:

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from zoo.errors import OptionError, one_of, suggest
-from zoo.extend import kinds
+from zoo.extend import fault_of, kinds
 from zoo.inputs import Prepare, PrepareSeries, PrepareSound, PrepareText, Preprocess
 from zoo.inputs.text import train_tokenizer
+from zoo.loading import load
 from zoo.model import Model, Record
 from zoo.nn import Part
-from zoo.registry import SECTIONS, create, find, load
+from zoo.registry import SECTIONS, create, find
 from zoo.shapes import pair
 from zoo.training.config import Config, flatten
 from zoo.training.schema import AUDIO, IMAGE, SERIES, TEXT
@@ -84,7 +85,7 @@ def make_model(
             made = fitted(prepare, Part.of_config[type(family.build(**columns)[0])])
         wanted = {} if target == "label" else {"target": target}
         given = {} if made is None else made.adapter()
-        model = create(name, classes=list(labels), **{**wanted, **given, **options})
+        model = create(name, classes=list(labels), **{**wanted, **given, **named(options)})
         if made is not None:
             model.record = replace(model.record, preprocess=made)
         key = "name"
@@ -110,6 +111,14 @@ def text(options: dict[str, Any], key: str, wants: str) -> str:
     if not isinstance(value, str):
         raise OptionError(f"model.{key} takes {wants}; got {value!r}", key)
     return value
+
+
+def named(options: Mapping[str, Any]) -> dict[str, Any]:
+    """{"position.base": 100, "position.kind": "rope"} -> {"position": "rope", "position.base":
+    100}, as `create` takes them: a kind in front of its options."""
+    kind = ".kind"
+    names = {key.removesuffix(kind): v for key, v in options.items() if key.endswith(kind)}
+    return names | {key: v for key, v in options.items() if not key.endswith(kind)}
 
 
 def load_for(path: str, labels: Sequence[str]) -> Model:
@@ -164,10 +173,16 @@ def assemble(
 
     def kind_of(section: str, default: str) -> type[Part]:
         name = (sections.get(section) or {}).get("kind", default)
+        reason = fault_of(section, name)
+        if reason and name not in kinds(section):
+            got = f"got {name!r}, a plugin that cannot be used: {reason}"
+            raise OptionError(f"model takes the {section}.kind of a part; {got}", f"{section}.kind")
         return kinds(section)[one_of("model", f"{section}.kind", name, kinds(section))]
 
     def part(section: str, default: str, **options: Any) -> Any:
         given = {k: v for k, v in (sections.get(section) or {}).items() if k != "kind"}
+        if section == "backbone":  # whose options go by dotted name
+            given = named(flatten(given))
         made = kind_of(section, default)
         takes = {field.name for field in fields(made.Config)}
         given = {key: value for key, value in options.items() if key in takes} | given

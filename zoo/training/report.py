@@ -3,11 +3,15 @@
 import csv
 import re
 import warnings
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
 from torch import Tensor
+
+from zoo.training.config import Config, SelectConfig
+from zoo.training.metrics import WORDS
 
 NUMBERED_CLASSES = 20  # a confusion figure with more has no numbers in its cells
 LONGEST_NAME = 40  # characters of a class name in a figure
@@ -109,8 +113,51 @@ def in_table(fact: Any) -> str:
     return f"{mean} ± {deviation}, {least} to {most}"
 
 
-def write_page(folder: Path, result: dict[str, Any], data: dict[str, Any], command: str) -> None:
-    """report.md: what ran, what came out, and where the figures are."""
+def remarks(config: Config, select: SelectConfig, target: str, chose: bool) -> list[str]:
+    """How the figures of a run are meant; `chose` is whether its epoch was chosen on val.
+
+    `select` is that of `metrics.chosen`, without None.
+    """
+    most, smoothing = WORDS[str(select.mode)], config.optim.smoothing
+    lines = [f"The epoch is that of the {most} val {select.metric}; of equals the first is kept."]
+    lines = lines if chose else []
+    if target == "numbers":
+        lines.append(
+            "The loss is in train's deviations, squared; mse and mae are in the data's own units."
+        )
+    elif smoothing:
+        lines.append(
+            f"Label smoothing ({smoothing}) counts in the training loss only, not in that of val "
+            "and test."
+        )
+    return lines
+
+
+def behind(
+    metrics: Mapping[str, Mapping[str, float]],
+    baselines: Mapping[str, Mapping[str, Mapping[str, float]]],
+    select: SelectConfig,
+) -> str:
+    """{split: metrics} of the model and {split: {name: metrics}} -> one sentence about the splits
+    on which the best baseline is better; "" if there is none."""
+    name, best = str(select.metric), max if select.mode == "max" else min
+    worse: list[str] = []
+    for split, values in metrics.items():
+        known = {b: v[name] for b, v in baselines.get(split, {}).items()}
+        first = best(known, key=known.__getitem__, default=None)
+        if first is not None and best(known[first], values[name]) != values[name]:
+            worse.append(f"{split} ({name} {values[name]:.4g}; {first}: {known[first]:.4g})")
+    return f"the model is worse than a baseline on {' and '.join(worse)}" if worse else ""
+
+
+def write_page(
+    folder: Path,
+    result: dict[str, Any],
+    data: dict[str, Any],
+    command: str,
+    remarks: Sequence[str] = (),
+) -> None:
+    """report.md: what ran, what came out, how it is meant, and where the figures are."""
     state = ", failed" if result["failed"] else ", interrupted" if result["interrupted"] else ""
     lines = [f"# {result['recipe']}{state}", "", "```", command, "```", ""]
     lines += [in_page(result["failed"]), ""] if result["failed"] else []
@@ -130,6 +177,7 @@ def write_page(folder: Path, result: dict[str, Any], data: dict[str, Any], comma
         f"{result['seconds']:.1f} s of training on {result['hardware']}; "
         f"`model/` holds the weights of {result['weights']}.",
         "",
+        *(f"{in_page(remark)}\n" for remark in remarks),
     ]
     lines += [f"![{name}]({name})\n" for name in (CURVES, CONFUSION) if (folder / name).exists()]
     lines += table_of_targets(data)

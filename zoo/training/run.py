@@ -171,6 +171,8 @@ class Run:
                 for name, known in self.splits.baselines.get(split, {}).items():
                     log.info(f"{split}, {name}: {figures(known)}")
                 log.info(f"{split}: {figures(values)}")
+            if behind := report.behind(metrics, self.splits.baselines, self.select):
+                log.info(behind)
             for name in (report.CURVES, report.CONFUSION):
                 if (self.folder / name).exists():
                     log.info(f"figure: {self.folder / name}")
@@ -242,8 +244,10 @@ class Run:
         files.write_json(self.folder / "result.json", result)
         if (self.folder / "metrics.csv").exists():
             report.draw_curves(self.folder / "metrics.csv", self.folder / report.CURVES)
-        facts = files.facts_of_data(self.splits)
-        report.write_page(self.folder, result, facts, files.command())
+        facts, chose = files.facts_of_data(self.splits), source == BEST and best is not None
+        target = self.model.head.config.target  # type: ignore[union-attr]  # training needs a head
+        remarks = report.remarks(self.config, self.select, target, chose)
+        report.write_page(self.folder, result, facts, files.command(), remarks)
 
 
 def figures(values: dict[str, float]) -> str:

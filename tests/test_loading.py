@@ -1,0 +1,345 @@
+"""`zoo.load` of what other libraries wrote: their folders and files, other sizes, and what must not pass."""
+
+import json
+import os
+from pathlib import Path
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+import pytest
+import timm
+import torch
+import torchvision
+import transformers as hf
+from safetensors.torch import load_file, save_file
+from timm.layers.pos_embed_rel import resize_rel_pos_bias_table_simple
+from timm.models import save_for_hf
+
+import zoo
+from zoo.convert import ConversionError
+from zoo.errors import OptionError, UserError
+
+VIT = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64,
+           image_size=32, patch_size=8)  # fmt: skip
+SWIN = dict(embed_dim=16, depths=[2, 2], num_heads=[1, 2], window_size=4, image_size=64)
+NAMES = {str(i): name for i, name in enumerate(("ant", "bee", "cat"))}
+
+
+def pixels(size=32, channels=3):
+    return torch.randn(2, channels, size, size, generator=torch.Generator().manual_seed(0))
+
+
+def close(ours, theirs):
+    return ((ours - theirs).norm() / theirs.norm()).item() <= 1e-5
+
+
+@torch.no_grad()
+def test_a_folder_of_timm(tmp_path):
+    torch.manual_seed(0)
+    theirs = timm.create_model("vit_tiny_patch16_224", num_classes=3).eval()
+    save_for_hf(theirs, tmp_path / "vit")
+    ours = zoo.load(tmp_path / "vit").eval()
+    assert close(ours(pixels(224)), theirs(pixels(224)))
+    assert ours.record.report.layout == "timm" and ours.record.name == "vit_tiny_patch16_224"
+    assert "tensors loaded from" in str(ours.record.report)
+    back = ours.state_for("timm")
+    assert all(torch.equal(back[k], v) for k, v in theirs.state_dict().items())
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("several", [False, True])
+def test_folders_of_transformers(tmp_path, several):
+    for config, make, size in (
+        (hf.ViTConfig(**VIT, id2label=NAMES), hf.ViTForImageClassification, 32),
+        (hf.SwinConfig(**SWIN, id2label=NAMES), hf.SwinForImageClassification, 64),
+    ):
+        torch.manual_seed(0)
+        theirs = make(config).eval()
+        folder = tmp_path / make.__name__
+        theirs.save_pretrained(folder, max_shard_size="40KB" if several else "5GB")
+        assert (folder / "model.safetensors.index.json").exists() == several
+        ours = zoo.load(folder).eval()
+        assert close(ours(pixels(size)), theirs(pixels(size)).logits)
+        assert ours.record.labels == ("ant", "bee", "cat")
+        name = {32: "vit_mu_patch8_32", 64: "swin_mu_patch4_window4_64"}[size]
+        assert ours.record.name == name and ours.record.preprocess.size == (size, size)
+        answer = ours.predict(torchvision.transforms.functional.to_pil_image(pixels(size)[0]))
+        assert answer["label"] in ("ant", "bee", "cat")
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kind", ["pth", "nested", "safetensors"])
+def test_a_file_of_torchvision(tmp_path, kind):
+    torch.manual_seed(0)
+    theirs = torchvision.models.VisionTransformer(32, 8, 2, 2, 32, 64, num_classes=3).eval()
+    torch.nn.init.normal_(theirs.heads.head.weight)  # it starts as zeros
+    state, file = (
+        theirs.state_dict(),
+        tmp_path / ("w.safetensors" if kind == "safetensors" else "w.pth"),
+    )
+    if kind == "safetensors":
+        save_file(state, file)
+    else:
+        torch.save(
+            {"model": {f"module.{k}": v for k, v in state.items()}} if kind == "nested" else state,
+            file,
+        )
+    ours = zoo.load(file, name="vit_mu_patch8_32").eval()
+    assert close(ours(pixels()), theirs(pixels())) and ours.record.report.layout == "torchvision"
+    with pytest.raises(OptionError, match="give name="):
+        zoo.load(file)
+    with pytest.raises(OptionError, match="takes a layout of vit; got 'tim'; did you mean 'timm'"):
+        zoo.load(file, name="vit_mu_patch8_32", layout="tim")
+    with pytest.raises(ConversionError, match="pos_embed: missing"):
+        zoo.load(file, name="vit_mu_patch8_32", layout="timm")
+
+
+def own(tmp_path, name="vit_mu_patch8_32"):
+    """A file in timm's layout, and timm's keys."""
+    torch.manual_seed(0)
+    model = zoo.create(name, classes=3)
+    for p in model.parameters():
+        torch.nn.init.normal_(p, std=0.2)
+    state = {k: v.clone() for k, v in model.state_for("timm").items()}
+    save_file(state, tmp_path / "w.safetensors")
+    return model.eval(), state
+
+
+@torch.no_grad()
+def test_classes_renew_the_head_and_nothing_else(tmp_path):
+    model, _ = own(tmp_path)
+    new = zoo.load(tmp_path / "w.safetensors", ["x", "y"], name="vit_mu_patch8_32").eval()
+    assert new(pixels()).shape == (2, 2) and new.record.labels == ("x", "y")
+    assert torch.equal(new.features(pixels()).x, model.features(pixels()).x)
+    assert set(new.record.report.renewed) == {"head.out.weight", "head.out.bias"}
+    model.save(tmp_path / "own")
+    again = zoo.load(tmp_path / "own", ["x", "y"]).eval()
+    assert torch.equal(again.features(pixels()).x, model.features(pixels()).x)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    ("options", "peer"),
+    [
+        ({"size": 64}, {"img_size": 64}),
+        ({"size": (32, 64)}, {"img_size": (32, 64)}),
+        ({"channels": 1}, {"in_chans": 1}),
+        ({"channels": 5}, {"in_chans": 5}),
+        ({"patch": 16}, {"patch_size": 16}),
+    ],
+)
+def test_other_sizes_are_those_of_timm(tmp_path, options, peer):
+    """timm loads a file into a model of another size with the same tables and kernels."""
+    _, state = own(tmp_path)
+    small = dict(embed_dim=32, depth=2, num_heads=2, mlp_ratio=2, num_classes=3)
+    theirs = timm.models.VisionTransformer(
+        **{**small, "img_size": 32, "patch_size": 8, **peer}
+    ).eval()
+    filtered = timm.models.vision_transformer.checkpoint_filter_fn(
+        {k: v.clone() for k, v in state.items()}, theirs, interpolation="bicubic", antialias=True
+    )
+    if "in_chans" in peer:
+        key = "patch_embed.proj.weight"
+        filtered[key] = timm.models._manipulate.adapt_input_conv(peer["in_chans"], state[key])
+    theirs.load_state_dict(filtered)
+    ours = zoo.load(tmp_path / "w.safetensors", name="vit_mu_patch8_32", **options).eval()
+    side = options.get("size", 32)
+    x = torch.randn(
+        2, options.get("channels", 3), *(side if isinstance(side, tuple) else (side,) * 2)
+    )
+    assert close(ours(x), theirs(x)) and ours.record.report.resized
+    size = ours.record.preprocess.size
+    assert size == (side if isinstance(side, tuple) else (side,) * 2)
+
+
+@torch.no_grad()
+def test_another_window_is_that_of_timm(tmp_path):
+    name = "swin_mu_patch4_window4_64"
+    _, state = own(tmp_path, name)
+    small = dict(embed_dim=16, depths=(2, 2), num_heads=(1, 2), num_classes=3, patch_size=4)
+    theirs = timm.models.SwinTransformer(**small, img_size=64, window_size=8).eval()
+    for key, table in theirs.state_dict().items():  # bicubic, as the authors of Swin do it
+        if "bias_table" in key:
+            state[key] = resize_rel_pos_bias_table_simple(state[key], (8, 8), table.shape)
+    theirs.load_state_dict(state)
+    ours = zoo.load(tmp_path / "w.safetensors", name=name, window=8).eval()
+    assert close(ours(pixels(64)), theirs(pixels(64)))
+    assert len(ours.record.report.resized) == 4
+
+
+def test_what_has_weights_is_no_option(tmp_path):
+    own(tmp_path)
+    file, name = tmp_path / "w.safetensors", "vit_mu_patch8_32"
+    model = zoo.load(file, name=name, drop_path=0.1)
+    assert model.backbone.config.drop_path == 0.1
+    with pytest.raises(ConversionError, match=r"layer|scale|there are no weights"):
+        zoo.load(file, name=name, layer_scale=0.1)
+    with pytest.raises(UserError, match="did you mean"):
+        zoo.load(file, name=name, drop_pth=0.1)
+    with pytest.raises(UserError):
+        zoo.load(file, name=name, size=33)
+
+
+@torch.no_grad()
+def test_native_sizes_change_nothing(tmp_path):
+    model, _ = own(tmp_path)
+    same = zoo.load(
+        tmp_path / "w.safetensors", name="vit_mu_patch8_32", size=32, patch=8, channels=3
+    )
+    assert torch.equal(same.eval()(pixels()), model(pixels())) and same.record.report.resized == ()
+
+
+MUTILATED = {
+    "a block missing": lambda s: [s.pop(k) for k in list(s) if "blocks.1." in k],
+    "a tensor missing": lambda s: s.pop("norm.bias"),
+    "the head missing in part": lambda s: s.pop("head.bias"),
+    "renamed": lambda s: s.update({"blocks.0.norm9.weight": s.pop("blocks.0.norm1.weight")}),
+    "a foreign prefix": lambda s: [s.update({f"backbone.{k}": s.pop(k)}) for k in list(s)],
+    "half of it prefixed": lambda s: [s.update({f"module.{k}": s.pop(k)}) for k in list(s)[:9]],
+    "transposed": lambda s: s.update({"blocks.0.mlp.fc1.weight": s["blocks.0.mlp.fc1.weight"].T.contiguous()}),
+    "qkv cut": lambda s: s.update({"blocks.0.attn.qkv.weight": s["blocks.0.attn.qkv.weight"][:64].contiguous()}),
+    "a table of another size": lambda s: s.update({"pos_embed": s["pos_embed"][:, :9].contiguous()}),
+    "an axis more": lambda s: s.update({"cls_token": s["cls_token"][None]}),
+    "another width": lambda s: s.update({"norm.weight": torch.ones(48)}),
+    "unknown": lambda s: s.update({"surprise": torch.ones(2)}),
+    "doubled": lambda s: s.update({"model.norm.bias": s["norm.bias"].clone()}),
+    "whole numbers": lambda s: s.update({"norm.bias": torch.zeros(32, dtype=torch.int64)}),
+    "bool": lambda s: s.update({"norm.bias": torch.zeros(32, dtype=torch.bool)}),
+    "NaN": lambda s: s["blocks.1.mlp.fc2.bias"].fill_(torch.nan),
+    "infinite": lambda s: s["head.weight"].fill_(torch.inf),
+    "a scalar": lambda s: s.update({"norm.bias": torch.tensor(0.0)}),
+    "empty": lambda s: s.clear(),
+    "another model": lambda s: (s.clear(), s.update({"conv1.weight": torch.ones(2, 3, 3, 3)})),
+}  # fmt: skip
+TOLD = {"a block missing": "blocks.1.norm1.weight", "a tensor missing": "norm.bias: missing",
+        "the head missing in part": "head.bias: missing", "renamed": "norm9", "unknown": "surprise: unknown",
+        "transposed": "fc1.weight", "qkv cut": "qkv.weight", "a table of another size": "pos_embed",
+        "an axis more": "cls_token", "another width": "norm.weight", "doubled": "model.norm.bias",
+        "whole numbers": "norm.bias", "bool": "norm.bias", "NaN": "blocks.1.mlp.fc2.bias",
+        "infinite": "head.weight", "a scalar": "norm.bias", "a foreign prefix": "backbone.",
+        "half of it prefixed": "module."}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", MUTILATED)
+@pytest.mark.parametrize("ending", ["safetensors", "pth"])
+def test_no_mutilated_file_is_loaded(tmp_path, how, ending):
+    """Each is one error that names the tensors."""
+    _, state = own(tmp_path)
+    MUTILATED[how](state)
+    file = tmp_path / f"bad.{ending}"
+    if ending == "pth":
+        torch.save(state, file)
+    else:
+        save_file(state, file)
+    with pytest.raises(UserError) as caught:
+        zoo.load(file, name="vit_mu_patch8_32")
+    said = str(caught.value)
+    assert TOLD.get(how, "") in said and "\n" not in said
+    if how == "a block missing":
+        assert all(f"blocks.1.{k}: missing" in said for k in ("norm1.bias", "mlp.fc2.weight"))
+
+
+@pytest.mark.parametrize("how", ["model_type", "act", "lacks", "type"])
+def test_configs_that_are_not_known_are_refused(tmp_path, how):
+    theirs = hf.ViTForImageClassification(hf.ViTConfig(**VIT))
+    theirs.save_pretrained(tmp_path)
+    file = tmp_path / "config.json"
+    config = json.loads(file.read_text())
+    change = {
+        "model_type": {"model_type": "resnet"},
+        "act": {"hidden_act": "relu"},
+        "type": {"hidden_size": "x"},
+    }
+    config |= change.get(how, {})
+    if how == "lacks":
+        del config["patch_size"]
+    file.write_text(json.dumps(config))
+    with pytest.raises(UserError) as caught:
+        zoo.load(tmp_path)
+    assert "\n" not in str(caught.value)
+    assert load_file(tmp_path / "model.safetensors")
+
+
+SIZES = [32, 64, (32, 64), (72, 24)]
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("size", SIZES)
+def test_other_pictures_are_answered_as_each_library_does(tmp_path, size):
+    """The same weights, and each library's own way to fit the table of positions."""
+    sides = size if isinstance(size, tuple) else (size, size)
+    x = torch.randn(2, 3, *sides)
+    torch.manual_seed(0)
+    for name, config, make in (
+        ("vit", hf.ViTConfig(**VIT), hf.ViTModel),
+        (
+            "dinov2",
+            hf.Dinov2Config(**{k: v for k, v in VIT.items() if k != "intermediate_size"}),
+            hf.Dinov2Model,
+        ),
+    ):
+        options = {"add_pooling_layer": False} if name == "vit" else {}
+        theirs = make(config, **options).eval()
+        theirs.embeddings.position_embeddings.data.normal_()
+        theirs.save_pretrained(tmp_path / name)
+        more = {"interpolate_pos_encoding": True} if name == "vit" else {}
+        if name == "vit":  # a body without its head's prefix
+            state = load_file(tmp_path / name / "model.safetensors")
+            state = {f"vit.{k}": v for k, v in state.items()}
+            save_file(state, tmp_path / name / "model.safetensors", {"format": "pt"})
+        ours = zoo.load(tmp_path / name).eval()
+        assert close(ours.features(x).x, theirs(x, **more).last_hidden_state), name
+    small = dict(
+        embed_dim=32, depth=2, num_heads=2, mlp_ratio=2, num_classes=3, img_size=32, patch_size=8
+    )
+    theirs = timm.models.VisionTransformer(**small, dynamic_img_size=True).eval()
+    theirs.pos_embed.data.normal_()
+    save_file(theirs.state_dict(), tmp_path / "t.safetensors")
+    ours = zoo.load(tmp_path / "t.safetensors", name="vit_mu_patch8_32").eval()
+    assert close(ours(x), theirs(x))
+
+
+@torch.no_grad()
+def test_a_larger_picture_is_that_of_torchvision(tmp_path):
+    torch.manual_seed(0)
+    native, large = (
+        torchvision.models.VisionTransformer(n, 8, 2, 2, 32, 64, num_classes=3).eval()
+        for n in (32, 64)
+    )
+    torch.nn.init.normal_(native.heads.head.weight)
+    native.encoder.pos_embedding.data.normal_()
+    torch.save(native.state_dict(), tmp_path / "w.pth")
+    fitted = torchvision.models.vision_transformer.interpolate_embeddings(
+        64, 8, native.state_dict()
+    )
+    large.load_state_dict(fitted)
+    ours = zoo.load(tmp_path / "w.pth", name="vit_mu_patch8_32").eval()
+    assert close(ours(pixels(64)), large(pixels(64)))
+    assert close(
+        zoo.load(tmp_path / "w.pth", name="vit_mu_patch8_32", size=64).eval()(pixels(64)),
+        large(pixels(64)),
+    )
+
+
+def test_the_authors_of_dinov2_add_a_tenth():
+    """As their code does: a scale of (side + 0.1) / native."""
+    table = torch.randn(1 + 16, 8)
+    ours = zoo.ops.resize_table(table, (4, 4), (6, 9), "offset")
+    grid = table[1:].T.reshape(1, 8, 4, 4)
+    theirs = torch.nn.functional.interpolate(grid, scale_factor=(6.1 / 4, 9.1 / 4), mode="bicubic")
+    assert ours.shape == (1 + 54, 8)
+    torch.testing.assert_close(ours[1:], theirs[0].flatten(1).T)
+
+
+@torch.no_grad()
+@pytest.mark.skipif(
+    "ZOO_WEIGHTS" not in os.environ,
+    reason="ZOO_WEIGHTS names no folder of genuine weights (../shared/weights/get.py)",
+)
+@pytest.mark.parametrize("size", [(224, 224), (518, 518), (224, 336)])
+def test_genuine_weights_answer_as_in_transformers(size):
+    folder = Path(os.environ["ZOO_WEIGHTS"]) / "vit_s14"
+    theirs, ours = hf.AutoModel.from_pretrained(folder).eval(), zoo.load(folder).eval()
+    assert ours.record.name == "vit_small_patch14_dinov2"
+    x = torch.randn(1, 3, *size, generator=torch.Generator().manual_seed(0))
+    assert close(ours.features(x).x, theirs(x).last_hidden_state)

@@ -1,0 +1,63 @@
+"""Answers as text: JSON lines, CSV or an aligned table."""
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from zoo.cli.table import align
+
+SIDE_BY_SIDE = 8  # numbers of an answer; more stand below each other in a table
+WIDEST = 60  # characters of a cell in an aligned table; file names and errors are never cut
+
+
+def as_rows(
+    answers: Iterable[dict[str, Any]], cut: bool = False
+) -> tuple[list[str], list[list[Any]]]:
+    """Columns and rows of a table without all the probabilities: several labels in one cell, a
+    column for each number, or a row where there are many."""
+    flat = []
+    for given in answers:
+        row = {key: v for key, v in given.items() if key not in ("probabilities", "numbers")}
+        if "labels" in row:
+            each = (f"{given['probabilities'][name]:.4f}" for name in row["labels"])
+            row |= {"labels": "|".join(row["labels"]), "probabilities": "|".join(each)}
+        numbers = given.get("numbers", {})
+        row = {f"given_{key}" if key in numbers else key: v for key, v in row.items()}
+        if len(numbers) > SIDE_BY_SIDE:
+            flat += [{**row, "number": name, "value": value} for name, value in numbers.items()]
+        else:
+            flat.append({**row, **numbers})
+    columns = list(dict.fromkeys(column for row in flat for column in row))
+    columns.sort(key="error".__eq__)  # last
+    short = [cut and name not in ("file", "error") for name in columns]
+    return columns, [
+        [cell(row.get(n), s) for n, s in zip(columns, short, strict=True)] for row in flat
+    ]
+
+
+def cell(value: Any, cut: bool) -> Any:
+    """A value in a table; `cut` makes it one short line."""
+    if isinstance(value, float):
+        return f"{value:.4f}"
+    if isinstance(value, (dict, list)):
+        value = json.dumps(value, ensure_ascii=False, default=str)
+    if value is None:
+        return ""
+    text = " ".join(str(value).split()) if cut else value
+    return f"{text[: WIDEST - 1]}…" if cut and len(text) > WIDEST else text
+
+
+def as_text(answers: Iterable[dict[str, Any]], style: str) -> Iterator[str]:
+    """JSON lines with all probabilities, each as it is known; or CSV or an aligned table, whole."""
+    if style == "jsonl":
+        yield from (f"{json.dumps(row, ensure_ascii=False, default=str)}\n" for row in answers)
+        return
+    columns, rows = as_rows(answers, cut=style == "table")
+    if style == "csv":
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows([columns, *rows])
+        yield text.getvalue()
+    else:
+        yield align([columns, *rows])

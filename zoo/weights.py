@@ -1,0 +1,181 @@
+"""Files of weights, whoever wrote them -> tensors by their keys, as they stand there.
+
+Nothing is ever run: safetensors hold tensors alone, torch's files are read with `weights_only`,
+NumPy's without objects.
+"""
+
+import json
+import re
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors
+import torch
+from safetensors import SafetensorError
+from torch import Tensor
+
+from zoo.errors import UserError
+
+State = dict[str, Tensor]
+INDEX = ".index.json"  # names the file of each tensor, where there are several
+FILES = ("model.safetensors", "pytorch_model.bin", "open_clip_model.safetensors",
+         "open_clip_pytorch_model.bin")  # fmt: skip
+ENDINGS = (".safetensors", ".pth", ".pt", ".bin", ".npz", INDEX)
+# Where training scripts put the weights; averaged ones first, as timm takes them.
+NESTED = ("state_dict_ema", "model_ema", "state_dict", "model", "params", "module")
+PREFIXES = ("module.", "_orig_mod.")  # of DataParallel and DDP, and of torch.compile
+TAKES = (
+    f"weights are a file that ends in {', '.join(ENDINGS)}, or a folder with {' or '.join(FILES)}"
+)
+
+
+def find_weights(path: Path) -> Path:
+    """A file, or a folder -> the file of weights, or the index of several. UserError where there is
+    none."""
+    if path.is_file():
+        if not path.name.endswith(ENDINGS):
+            raise UserError(f"{TAKES}; got {path}")
+        return path
+    names = [name for file in FILES for name in (file, f"{file}{INDEX}")]
+    found = [path / name for name in names if (path / name).is_file()]
+    if not found:
+        raise UserError(f"{TAKES}; {path} {'has none' if path.is_dir() else 'does not exist'}")
+    return found[0]
+
+
+def fetch(name: str) -> Path:
+    """A name on the Hub, "owner/model" or "owner/model@revision" -> the folder of its weights and
+    its config in the cache.
+
+    Each file is fetched once; HF_HUB_OFFLINE, HF_ENDPOINT and tokens are huggingface_hub's to read.
+    UserError where there is no such model, no weights in it, or no network.
+    """
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
+
+    repo, _, revision = name.partition("@")
+    unreachable: list[Exception] = []
+
+    def file(path: str) -> Path | None:
+        try:
+            return Path(hf_hub_download(repo, path, revision=revision or None))
+        except EntryNotFoundError as error:  # also where there is no network, and it is not here
+            unreachable.extend([error] if isinstance(error, LocalEntryNotFoundError) else [])
+            return None
+
+    try:
+        config = file("config.json")
+        names = [n for wanted in FILES for n in (wanted, f"{wanted}{INDEX}")]
+        found = next((path for n in names if (path := file(n)) is not None), None)
+        if found is None and unreachable:
+            raise unreachable[-1]
+        if found is None:
+            has = "a config" if config else "neither a config"
+            raise UserError(f"load takes a model of the Hub with weights; {name} has {has} but no "
+                            f"{' or '.join(FILES)}")  # fmt: skip
+        if found.name.endswith(INDEX):
+            for part in sorted({*json.loads(found.read_text("utf-8"))["weight_map"].values()}):
+                file(str(part))
+    except UserError:
+        raise
+    except Exception as error:  # its own, requests', and bare ones
+        told = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise UserError(f"load takes a folder, a file or a model of the Hub; {name} is none that "
+                        f"is here, and the Hub says: {told}") from error  # fmt: skip
+    return found.parent
+
+
+def read_weights(path: Path) -> tuple[State, list[str]]:
+    """A file of weights, or the index of several -> (tensors by their keys, what was taken off).
+
+    Wrappings of training scripts (`NESTED`) and prefixes (`PREFIXES`) are taken off, and said.
+    UserError that names the file for whatever is not whole, no tensor, or would have to be run.
+    """
+    if path.name.endswith(INDEX):
+        return read_shards(path)
+    if path.name.endswith(".safetensors"):
+        held: Any = read_safetensors(path)
+    elif path.name.endswith(".npz"):
+        held = read_npz(path)
+    else:
+        held = read_torch(path)
+    notes: list[str] = []
+    while not any(isinstance(value, Tensor) for value in held.values()):
+        name = next((n for n in NESTED if isinstance(held.get(n), Mapping)), None)
+        if name is None:
+            has = ", ".join(map(str, [*held][:5])) or "nothing"
+            raise UserError(f"{TAKES}; {path} holds no tensors but {has}")
+        left = [str(key) for key in held if key != name]
+        notes.append(f"taken from {name!r}" + (f", beside {', '.join(left[:5])}" if left else ""))
+        held = held[name]
+    wrong = [str(k) for k, v in held.items() if not (isinstance(v, Tensor) and isinstance(k, str))]
+    if wrong:
+        raise UserError(f"{TAKES}; in {path} {', '.join(wrong[:5])} are no tensors")
+    for prefix in PREFIXES * 2:  # one may stand in the other
+        if all(key.startswith(prefix) for key in held):
+            held = {key.removeprefix(prefix): value for key, value in held.items()}
+            notes.append(f"without the prefix {prefix!r}")
+    return dict(held), notes
+
+
+def read_safetensors(path: Path) -> State:
+    """Tensors of a safetensors file; their memory is the file's."""
+    try:
+        with safetensors.safe_open(path, "pt") as file:
+            return {key: file.get_tensor(key) for key in file.keys()}  # not a dict
+    except (OSError, SafetensorError) as error:
+        raise UserError(f"{TAKES}; {path} is not a whole safetensors file: {error}") from error
+
+
+def read_torch(path: Path) -> Mapping[str, Any]:
+    """What torch.save wrote, tensors and plain values alone."""
+    try:
+        with warnings.catch_warnings(action="ignore"):  # about what is refused right after
+            held = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # its readers raise pickle's, zipfile's and bare ones
+        told = re.findall(r"(?:GLOBAL|class) ([\w.]+)", str(error))
+        what = f"it holds {told[0]}, which would have to be run" if told else "it is not whole"
+        raise UserError(
+            f"{TAKES}, of tensors alone; {path} cannot be read: {what}; if you trust it, save its "
+            "state dict as safetensors"
+        ) from error
+    if not isinstance(held, Mapping):
+        raise UserError(f"{TAKES}; {path} holds a {type(held).__name__}, no state dict")
+    return held
+
+
+def read_npz(path: Path) -> State:
+    """Arrays of a NumPy archive."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return {key: torch.from_numpy(file[key]) for key in file.files}
+    except (OSError, ValueError, TypeError, EOFError) as error:
+        raise UserError(f"{TAKES}; {path} is not a whole .npz of numbers: {error}") from error
+
+
+def read_shards(index: Path) -> tuple[State, list[str]]:
+    """An index and the files that it names -> all tensors. UserError where one is missing, doubled
+    or not where the index says."""
+    try:
+        where = json.loads(index.read_text("utf-8"))["weight_map"]
+        files = sorted({str(name) for name in where.values()})
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"{TAKES}; {index} is no index of weights: {error}") from error
+    state: State = {}
+    for name in files:
+        if Path(name).name != name:
+            raise UserError(f"an index names files beside it; {index} names {name!r}")
+        if not (index.parent / name).is_file():
+            raise UserError(f"{index} names {name}, which is not there: fetch it again")
+        part, _ = read_weights(index.parent / name)
+        twice = sorted(part.keys() & state.keys())
+        if twice:
+            raise UserError(f"{index} has {', '.join(twice[:5])} in two files")
+        state |= part
+    lost = sorted(where.keys() ^ state.keys())
+    if lost:
+        raise UserError(f"{index} and its files differ in {', '.join(lost[:5])}")
+    return state, [f"from {len(files)} files"]
