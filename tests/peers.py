@@ -11,8 +11,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy
 import timm.layers
 import timm.models
+import timm.models.beit
 import timm.models.eva
 import torch
 import torchvision
@@ -357,6 +359,79 @@ def dinov3_fb(peer):
     return state
 
 
+NPZ = {"jax": ("", 1, 2, 3, "Transformer/posembed_input/pos_embedding"),
+       "big_vision": ("params/", 0, 1, 0, "pos_embedding")}  # fmt: skip
+
+
+def npz(prefix, attn, norm, mlp, places, peer):
+    """timm's ViT as Google wrote it."""
+    state = peer.state_dict()
+    theirs = {places: state["pos_embed"], "cls": state["cls_token"], "embedding/bias": state["patch_embed.proj.bias"],
+              "embedding/kernel": state["patch_embed.proj.weight"].permute(2, 3, 1, 0),
+              "head/kernel": state["head.weight"].T, "head/bias": state["head.bias"]}  # fmt: skip
+    norms = {"norm": "Transformer/encoder_norm"}
+    for i in range(2):
+        there, heads = (
+            f"Transformer/encoderblock_{i}",
+            f"Transformer/encoderblock_{i}/MultiHeadDotProductAttention_{attn}",
+        )
+        norms |= {
+            f"blocks.{i}.norm1": f"{there}/LayerNorm_0",
+            f"blocks.{i}.norm2": f"{there}/LayerNorm_{norm}",
+        }
+        for k, name in enumerate(("query", "key", "value")):
+            theirs[f"{heads}/{name}/kernel"] = (
+                state[f"blocks.{i}.attn.qkv.weight"].chunk(3)[k].T.reshape(32, 2, 16)
+            )
+            theirs[f"{heads}/{name}/bias"] = (
+                state[f"blocks.{i}.attn.qkv.bias"].chunk(3)[k].reshape(2, 16)
+            )
+        theirs[f"{heads}/out/kernel"] = state[f"blocks.{i}.attn.proj.weight"].T.reshape(2, 16, 32)
+        theirs[f"{heads}/out/bias"] = state[f"blocks.{i}.attn.proj.bias"]
+        for k in (0, 1):
+            theirs[f"{there}/MlpBlock_{mlp}/Dense_{k}/kernel"] = state[
+                f"blocks.{i}.mlp.fc{k + 1}.weight"
+            ].T
+            theirs[f"{there}/MlpBlock_{mlp}/Dense_{k}/bias"] = state[
+                f"blocks.{i}.mlp.fc{k + 1}.bias"
+            ]
+    for ours, name in norms.items():
+        theirs |= {f"{name}/scale": state[f"{ours}.weight"], f"{name}/bias": state[f"{ours}.bias"]}
+    return {prefix + key: tensor.contiguous() for key, tensor in theirs.items()}
+
+
+def from_npz(peer, state):
+    """timm reads the file, and has what it had."""
+    before = {key: tensor.clone() for key, tensor in peer.state_dict().items()}
+    with TemporaryDirectory() as folder:
+        numpy.savez(f"{folder}/vit.npz", **{key: tensor.numpy() for key, tensor in state.items()})
+        noisy(peer, 1).load_pretrained(f"{folder}/vit.npz")
+    assert all(torch.equal(peer.state_dict()[key], tensor) for key, tensor in before.items())
+
+
+def beit():
+    return vit(timm.models.beit.Beit, mlp_ratio=4, use_abs_pos_emb=False, use_rel_pos_bias=True,
+               init_values=0.1)  # fmt: skip
+
+
+def beit_hf():
+    return hf.BeitForImageClassification(hf.BeitConfig(
+        **{**TINY, "intermediate_size": 128}, use_relative_position_bias=True))  # fmt: skip
+
+
+def with_index(peer):
+    """timm's BEiT as Microsoft wrote it: the index is kept."""
+    index = {k: t for k, t in peer.named_buffers() if k.endswith("relative_position_index")}
+    return {**peer.state_dict(), **index}
+
+
+def other_load(peer, state):
+    """The peer's own load_state_dict takes other names than it has, and has what it had."""
+    before = {key: tensor.clone() for key, tensor in peer.state_dict().items()}
+    noisy(peer, 1).load_state_dict(dict(state))
+    assert all(torch.equal(peer.state_dict()[key], tensor) for key, tensor in before.items())
+
+
 SORTS = [(giant, reg) for giant in ("", "_giant") for reg in ("", "_reg4")]
 DINOV2 = {sort: partial(dinov2, *sort) for sort in SORTS}
 DINOV2_HF = {(giant, reg): partial(
@@ -369,6 +444,7 @@ LARGE = pixels(3, 64, 64)
 SEVEN = (("classes", 7),)
 EPS12 = (("eps", 1e-12),)
 HF: dict[str, Any] = {"hf": {}, "hf_v4": dict(state=on_disk, take=from_disk)}
+HF_BODY = {"hf_body": HF["hf"], "hf_body_v4": HF["hf_v4"]}
 FRAMES = torch.randn(2, 64, 32, generator=torch.Generator().manual_seed(1))
 CASES = [
     Case("vit_mu_patch8_32", "timm", vit,
@@ -445,6 +521,21 @@ CASES = [
     *(Case(f"vit_mu{plus}_patch8_dinov3_qkvb", layout, partial(dinov3_hf, plus),
            lambda m, p: (m.features(PICTURES).x, p(PICTURES).last_hidden_state), **how)
       for plus in ("", "_plus") for layout, how in HF.items()),
+    Case("vit_mu_patch8_32", "torchvision_old", vit_torchvision,
+         lambda m, p: (m.features(PICTURES).x, inside(p, "encoder", PICTURES)), BOTH[1], SEVEN,
+         also([("mlp.0", "mlp.linear_1"), ("mlp.3", "mlp.linear_2")]), other_load),
+    *(Case("vit_mu_patch8_32", layout, lambda: hf.ViTModel(hf.ViTConfig(**TINY)),
+           lambda m, p: (m.features(PICTURES).x, p(PICTURES).last_hidden_state), None,
+           (*EPS12, ("head", None)), **how) for layout, how in HF_BODY.items()),
+    Case("vit_mu_patch8_32", "jax", vit, *BOTH, SEVEN, partial(npz, *NPZ["jax"]), from_npz),
+    Case("vit_mu_patch8_32", "big_vision", partial(vit, no_embed_class=True), *BOTH,
+         (*SEVEN, ("position_prefix", False)), partial(npz, *NPZ["big_vision"]), from_npz),
+    Case("beit_mu_patch8_32", "timm", beit, *BOTH, SEVEN),
+    Case("beitv2_mu_patch8_32", "microsoft", beit, *BOTH, SEVEN, with_index, timm_filter("beit")),
+    *(Case("beit_mu_patch8_32", layout, beit_hf,
+           lambda m, p: (m.features(PICTURES).x, p.beit(PICTURES).last_hidden_state),
+           lambda m, p: (m(PICTURES), p(PICTURES).logits), SEVEN + EPS12, **how)
+      for layout, how in HF.items()),
     *(Case("swin_mu_patch4_window4_64", layout, swin_hf,
            lambda m, p: (m.features(LARGE).x, p.swin(LARGE).last_hidden_state),
            lambda m, p: (m(LARGE), p(LARGE).logits), SEVEN, **how) for layout, how in HF.items()),

@@ -49,6 +49,46 @@ def test_ours_survives_the_way_there_and_back(case):
     assert all(torch.equal(t, again.state_dict()[k]) for k, t in model.state_dict().items())
 
 
+FITTED = [
+    f"vit_mu_patch8_{end}"
+    for end in ("32", "dinov2", "reg4_dinov2", "dinov3_qkvb", "clip_32", "siglip_32")
+]
+
+
+@pytest.mark.parametrize("name", FITTED)
+@pytest.mark.parametrize("sides", [(48, 48), (24, 40)])
+def test_other_pictures_equal_transformers_with_the_facts_of_its_layout(name, sides):
+    layout = "hf_body" if name == "vit_mu_patch8_32" else "hf"
+    case = next(c for c in CASES if (c.name, c.layout) == (name, layout))
+    family = next(f for f in zoo.families.FAMILIES if f.parse(name) is not None)
+    model = zoo.create(name, **{**dict(case.options), **family.facts.get(layout, {})}).eval()
+    peer, x = noisy(case.peer()), peers.pixels(3, *sides)
+    zoo.load_state(model, case.state(peer), layout=layout)
+    more = {"interpolate_pos_encoding": True} if name.endswith("32") else {}
+    body = getattr(peer, "vision_model", peer)
+    with torch.no_grad():
+        theirs = body(x, **more).last_hidden_state
+        if "clip" in name:
+            theirs = body.post_layernorm(theirs)
+        assert distance(model.features(x).x, theirs) < 1e-5
+
+
+# No video smaller than a window: there torchvision cuts windows, and reads the first rows of an index of whole ones.
+SIDES = [(name, sides) for name in ("swin_mu_patch4_window4_64", "swinv2_mu_window4_64", "swin3d_mu")
+         for sides in ((96, 64), (100, 76), (44, 12)) if name != "swin3d_mu" or min(sides) > 12]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "sides"), SIDES)
+def test_swin_at_other_sizes_equals_torchvision_with_its_facts(name, sides):
+    case = next(c for c in CASES if (c.name, c.layout) == (name, "torchvision"))
+    model = zoo.create(name, **{**dict(case.options), "pad": "attend"}).eval()
+    peer, x = noisy(case.peer()), peers.pixels(3, *sides)
+    zoo.load_state(model, case.state(peer), layout="torchvision")
+    x = x[:, :, None].expand(-1, -1, 5, -1, -1) if name == "swin3d_mu" else x
+    with torch.no_grad():
+        assert distance(model(x), peer(x)) < 1e-5
+
+
 @pytest.mark.parametrize("make", [peers.bert, peers.gpt, peers.llama], ids=lambda f: f.__name__)
 def test_text_without_padding_equals_transformers(make):
     case = next(c for c in CASES if c.peer is make)

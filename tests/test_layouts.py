@@ -21,6 +21,16 @@ def test_every_reference_is_of_its_layout_and_no_other(case):
                 zoo.load_state(model, theirs, layout=layout)
 
 
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.id)
+def test_facts_of_a_layout_are_what_its_reference_needs(case):
+    """What `create` has to be told for a layout stands in the family."""
+    family = next(f for f in zoo.families.FAMILIES if f.parse(case.name) is not None)
+    for name, value in family.facts.get(case.layout, {}).items():
+        zoo.create(case.name, **{name: value})
+        if name in ("eps", "activation", "position_prefix"):
+            assert (name, value) in case.options
+
+
 def test_our_own_keys_are_of_zoo():
     model = zoo.create("vit_mu_patch8_32")
     assert model.layout_of(model.state_dict()) == "zoo"

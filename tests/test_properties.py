@@ -9,7 +9,18 @@ import transformers as hf
 from torch import nn
 
 import zoo
-from zoo.nn import Attention, AttentionConfig, Axes, Backbone, Buckets, Continuous, Rope, Windows
+from zoo import ops
+from zoo.nn import (
+    Attention,
+    AttentionConfig,
+    Axes,
+    Backbone,
+    Buckets,
+    Continuous,
+    GridTable,
+    Rope,
+    Windows,
+)
 from zoo.ops import alibi_slopes, bucket, join, rotate, sincos, split
 
 ROWS = torch.arange(64)[None, :, None]
@@ -330,3 +341,29 @@ def test_normal_is_cut_and_depth_scaled_shrinks_what_enters_the_residual():
     for weight in (block.mlp.down.weight, block.attn.out.weight):
         assert weight.std().item() == pytest.approx(plain / math.sqrt(2 * 3), rel=0.05)
     assert block.mlp.up.weight.std().item() == pytest.approx(plain, rel=0.05)
+
+
+@pytest.mark.parametrize("grid", [(3, 4), (5, 2), (6, 8), (1, 1)])
+def test_a_grids_table_keeps_constants_and_the_first_tokens_rows_on_any_grid(grid):
+    """Resized, equal offsets stay equal, and pairs with the first token keep rows of their own."""
+    bias = GridTable((3, 4)).bias(2)
+    bias.table.data[:-3] = 5.0
+    bias.table.data[-3:] = torch.tensor([[1.0], [2.0], [3.0]])
+    places = ops.grid_places(grid, 1, torch.device("cpu"))
+    with torch.no_grad():
+        found = bias(places, places, (1, *grid))[0]
+    torch.testing.assert_close(found[:, 1:, 1:], torch.full_like(found[:, 1:, 1:], 5.0))
+    assert (found[:, 0, 1:] == 1).all() and (found[:, 1:, 0] == 2).all()
+    assert (found[:, 0, 0] == 3).all()
+
+
+@pytest.mark.parametrize("grid", [(2, 3), (7,), (4, 4)])
+def test_stretched_places_fill_their_extent_whatever_the_grid(grid):
+    cpu = torch.device("cpu")
+    plain, middles = (ops.grid_places(grid, 1, cpu, 6.0, centred) for centred in (False, True))
+    assert not plain[:, 0].any() and not middles[:, 0].any()  # the prefix stands at 0
+    assert plain.min() == 0 and plain.max() < 6
+    torch.testing.assert_close(middles[0, 1:].mean(0), torch.zeros(len(grid)), atol=1e-6, rtol=0)
+    sides = torch.tensor(grid)
+    torch.testing.assert_close(middles[0, -1], 3 - 3 / sides)
+    torch.testing.assert_close(plain[0, 1:] * sides / 6, ops.grid_places(grid, 0, cpu)[0].float())

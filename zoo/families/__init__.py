@@ -1,6 +1,7 @@
 """Model families as data: sizes, facts and conversion rules. No modules are defined here."""
 
 from zoo.families.ast import AST
+from zoo.families.beit import BEIT, BEITV2
 from zoo.families.bert import BERT
 from zoo.families.clip import CLIP, CLIP_QUICK
 from zoo.families.deit import DEIT, DEIT3, DEIT_DISTILLED
@@ -31,5 +32,7 @@ VITS = (
     EVA02,
     EVA02_LARGER,
     *DINOV3,
+    BEIT,
+    BEITV2,
 )
 FAMILIES: tuple[Family, ...] = (*VITS, SWIN, SWINV2, SWIN3D, BERT, GPT, LLAMA, AST)

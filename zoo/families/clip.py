@@ -36,7 +36,8 @@ def family(name: str, kind: str, sizes: Mapping[str, Mapping[str, Any]]) -> Fami
     names = tuple(f"vit_{row}_patch{end}" for row, ends in LISTED.items()
                   for end in ends.format(*[kind] * 2).split())
     pattern = rf"vit_(?P<row>\w+)_patch(?P<patch>\d+)_{kind}_(?P<size>\d+)"
-    return Family(name, sizes, build, RULES, PREPROCESS, pattern, names)
+    facts = {"hf": {"resize": "plain"}}
+    return Family(name, sizes, build, RULES, PREPROCESS, pattern, names, facts)
 
 
 PREPROCESS = {"mean": (0.48145466, 0.4578275, 0.40821073),

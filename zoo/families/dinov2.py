@@ -43,10 +43,12 @@ def hf(up: str, down: str, version: int = 5) -> tuple[Rule, ...]:
 
 def build(dim: int, depth: int, heads: int, patch: int, size: int = 518, registers: int = 0,
           hidden: int | None = None, channels: int = 3, classes: int | None = None,
-          class_row: bool = False) -> Configs:
-    """Columns -> configs; `class_row`: registers, and yet a position for the class token."""
+          class_row: bool = False, resize: str = "antialias") -> Configs:
+    """Columns -> configs; `class_row`: registers, and yet a position for the class token. With
+    registers every library fits the table alike, whatever `resize` says."""
     stem = PatchesConfig(dim=dim, size=size, patch=patch, channels=channels, registers=registers,
-                         position_prefix=class_row or not registers, position_registers=False)
+                         position_prefix=class_row or not registers, position_registers=False,
+                         resize="antialias" if registers else resize)
     gated = {"gated": True, "activation": "silu", "hidden": hidden} if hidden else {}
     body = one_stage(dim=dim, depth=depth, heads=heads, layer_scale=1e-5, **gated)
     return stem, body, None if classes is None else ClassifyConfig(dim=dim, classes=classes)

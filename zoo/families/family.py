@@ -32,7 +32,8 @@ class Family:
     listed: tuple[str, ...] = ()
     """The names that are listed, where `pattern` takes more than the rows."""
     facts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Columns that models of a layout have otherwise and its keys cannot tell, by layout."""
+    """Columns, or options of parts, that models of a layout have otherwise and its keys cannot
+    tell, by layout."""
     api: int = 1
     """The version of this interface that a family from another package was written for."""
 

@@ -34,12 +34,17 @@ TIMM = (
     Rule("fc_norm.*", "head.norm.*"),
     Rule("head.*", "head.out.*"),
 )
-TORCHVISION = (
-    *front("class_token", "encoder.pos_embedding"),
-    *encoder("conv_proj", "encoder.layers.encoder_layer_{i}", "ln_1", "self_attention.in_proj_*",
-             "self_attention.out_proj", "ln_2", "mlp.0", "mlp.3", last="encoder.ln"),
-    Rule("heads.head.*", "head.out.*"),
-)
+
+
+def torchvision(*mlp: str) -> Rules:
+    """torchvision's ViTs; the published files still have the older names of their MLPs."""
+    return (
+        *front("class_token", "encoder.pos_embedding"),
+        *encoder("conv_proj", "encoder.layers.encoder_layer_{i}", "ln_1",
+                 "self_attention.in_proj_*", "self_attention.out_proj", "ln_2", *mlp,
+                 last="encoder.ln"),
+        Rule("heads.head.*", "head.out.*"),
+    )
 
 
 def hf(prefix: str, version: int = 5) -> Rules:

@@ -9,4 +9,4 @@ from zoo.nn.layers import Linear, make_norm
 from zoo.nn.merge import Merge, MergeConfig
 from zoo.nn.mlp import Experts, Mlp, MlpConfig
 from zoo.nn.part import Part
-from zoo.nn.position import Alibi, Buckets, Continuous, Position, Rope, WindowTable
+from zoo.nn.position import Alibi, Buckets, Continuous, GridTable, Position, Rope, WindowTable

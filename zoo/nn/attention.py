@@ -13,6 +13,7 @@ from zoo.nn.grouping import Everything, Grouping
 from zoo.nn.layers import Linear, QkvWithoutKeyBias, make_norm
 from zoo.nn.position import Position
 from zoo.ops import PATHS, Layout, Mask, attend, attention_weights, rotate
+from zoo.tokens import Grid
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,8 @@ class Around:
     """How tokens are grouped; None = not at all."""
     places: Tensor | None = None
     """(..., N, A) positions."""
+    grid: Grid | None = None
+    """(t, h, w) of the tokens, where it is known."""
     rope: Tensor | None = None
     """(B or 1, 1, N, 2, R) cosines and sines that turn q and k."""
     bias: Tensor | None = None
@@ -126,7 +129,8 @@ class Attention(nn.Module):
             sharp = self.log_scale.clamp(max=math.log(100.0)).exp()[:, None, None]
             q, k, scale = F.normalize(q, dim=-1) * sharp.to(q.dtype), F.normalize(k, dim=-1), 1.0
         if self.position is not None:
-            own = self.position(a.places, a.places)
+            more = (a.grid,) if getattr(self.position, "by_grid", False) else ()
+            own = self.position(a.places, a.places, *more)
             bias = own if bias is None else bias + own
         shape = {"scale": scale, "softcap": c.softcap}
         if a.maps is not None:

@@ -153,7 +153,7 @@ class Backbone(Part[BackboneConfig]):
             if stage.position is not None:
                 own = stage.position(tokens.positions, tokens.positions)
                 shared = own if bias is None else own + bias
-            base = Around(bias=shared, keep=tokens.keep, maps=maps, aux=aux)
+            base = Around(grid=tokens.grid, bias=shared, keep=tokens.keep, maps=maps, aux=aux)
             look = partial(surroundings, tokens=tokens, source=source, base=base)
             known: dict[BlockConfig, dict[str, Around]] = {}  # once for all blocks of one make
             for block in (b for b in stage.blocks for _ in range(stage.share)):

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from zoo.errors import OptionError, require
 from zoo.nn.config import Choice
-from zoo.ops import alibi_slopes, bucket, log_offsets, relative_index, rope_table
+from zoo.ops import alibi_slopes, bucket, log_offsets, relative_index, resize_table, rope_table
 
 
 @dataclass(frozen=True)
@@ -106,6 +106,19 @@ class WindowTable(Position, kind="table"):
 
 
 @dataclass(frozen=True)
+class GridTable(Position, kind="grid_table"):
+    """BEiT's learned bias per offset within a whole grid, and for pairs with the class token (Bao
+    et al. 2021, arXiv:2106.08254)."""
+
+    grid: tuple[int, ...] = (14, 14)
+    """The native grid's sides; on others the table is resized."""
+
+    def bias(self, heads: int) -> nn.Module:
+        """-> GridTableBias."""
+        return GridTableBias(heads, self)
+
+
+@dataclass(frozen=True)
 class Continuous(Position, kind="continuous"):
     """Swin v2's bias: a small MLP of log-spaced offsets (Liu et al. 2021, arXiv:2111.09883), 1-3
     axes."""
@@ -146,6 +159,30 @@ class TableBias(nn.Module):
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
         """(..., T, A), (..., S, A) -> (..., H, T, S)."""
         return look_up(self.table, self.kind.rows(q, k))
+
+
+class GridTableBias(nn.Module):
+    """A row per offset, and behind them rows for: from the first token, to it, it to itself."""
+
+    by_grid = True  # Attention tells the grid
+
+    def __init__(self, heads: int, kind: GridTable):
+        super().__init__()
+        self.kind, rows = kind, math.prod(2 * n - 1 for n in kind.grid) + 3
+        self.table = nn.Parameter(nn.init.trunc_normal_(torch.empty(rows, heads), std=0.02))
+
+    def forward(self, q: Tensor, k: Tensor, grid: tuple[int, ...] | None = None) -> Tensor:
+        """(..., T, A), (..., S, A) -> (..., H, T, S); without a grid, places are of the native."""
+        native = self.kind.grid
+        grid = native if grid is None else grid[-len(native) :]
+        sides, target = (tuple([2 * n - 1 for n in sides]) for sides in (native, grid))
+        table = resize_table(torch.cat((self.table[-3:], self.table[:-3])), sides, target)
+        rows = q[..., :, None, :] - k[..., None, :, :] + torch.tensor(grid, device=q.device) - 1
+        strides = [math.prod(target[i + 1 :]) for i in range(len(target))]
+        rows = (rows * torch.tensor(strides, device=q.device)).sum(-1) + 3
+        first = torch.arange(rows.shape[-2], device=q.device)[:, None] == 0
+        rows = torch.where(first, 0, torch.where(first.mT, 1, rows))
+        return look_up(table, torch.where(first & first.mT, 2, rows))
 
 
 class ContinuousBias(nn.Module):
