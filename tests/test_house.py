@@ -89,6 +89,7 @@ def test_readme_python_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Image.new("RGB", (40, 30), "orange").save("cat.jpg")
     zoo.create("vit_mu_patch8_32", ["cat", "dog"]).save("runs/mine/model")  # what training leaves
+    zoo.create("vit_tiny_patch16_224", 3).save("downloads/vit", layout="timm")
     session: dict = {}
     blocks = readme_blocks("python")
     assert blocks
