@@ -438,3 +438,38 @@ def test_nothing_is_overwritten_or_half_given(tmp_path):
     with pytest.raises(UserError, match="cannot be written"):
         model.save("/proc/nothing/here", layout="timm")
     assert not (tmp_path / "k").exists() and (tmp_path / "full" / "x").read_text() == "mine"
+
+
+# --- how pictures are read
+
+
+def test_pictures_are_read_as_the_folder_says(tmp_path):
+    """The facts of a checkpoint, not of its family."""
+    zoo.create("vit_mu_patch8_32", 3).save(tmp_path / "h", layout="hf")
+    file = tmp_path / "h" / "preprocessor_config.json"
+    facts = json.loads(file.read_text())
+    assert zoo.load(tmp_path / "h").record.preprocess.mode == "squash"  # as it stretches pictures
+    file.write_text(
+        json.dumps({**facts, "image_mean": [0.1, 0.2, 0.3], "resample": 2, "do_center_crop": True})
+    )
+    prepare = zoo.load(tmp_path / "h").record.preprocess
+    assert (
+        prepare.mean == (0.1, 0.2, 0.3)
+        and prepare.interpolation == "bilinear"
+        and prepare.mode == "crop"
+    )
+    zoo.create("vit_tiny_patch16_224", ["a", "b"]).save(tmp_path / "t", layout="timm")
+    file = tmp_path / "t" / "config.json"
+    config = json.loads(file.read_text())
+    config["pretrained_cfg"] |= {"std": [0.3, 0.3, 0.3], "crop_pct": 0.875, "crop_mode": "border"}
+    file.write_text(json.dumps(config))
+    model = zoo.load(tmp_path / "t")
+    assert model.record.labels == ("a", "b") and model.record.preprocess.std == (0.3, 0.3, 0.3)
+    assert (model.record.preprocess.crop, model.record.preprocess.mode) == (0.875, "pad")
+
+
+def test_a_tag_of_timm_may_be_a_family(tmp_path):
+    zoo.create("vit_base_patch16_224.mae", depth=1).save(tmp_path / "t", layout="timm")
+    assert (
+        json.loads((tmp_path / "t" / "config.json").read_text())["pretrained_cfg"]["tag"] == "mae"
+    )

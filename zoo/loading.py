@@ -16,16 +16,13 @@ from torch import Tensor
 
 from zoo import checkpoint, weights
 from zoo.convert import ConversionError, detect
-from zoo.errors import OptionError, UserError, require, suggest
+from zoo.errors import OptionError, UserError, suggest
+from zoo.extend import families
 from zoo.families import Family, hf
 from zoo.model import Model, load_state, parts_of
-from zoo.nn import Part
-from zoo.nn.config import hints_of, put, read_option
-from zoo.ops import resize_bias, resize_channels, resize_kernel, resize_table
-from zoo.registry import build_part, build_parts, count_and_labels, create, find, from_saved
-from zoo.shapes import pair
+from zoo.registry import create, find, from_saved
+from zoo.resizing import changed
 
-SIZED = ("size", "patch", "channels", "window")  # what may be another than that of the weights
 log = logging.getLogger("zoo")
 
 
@@ -126,14 +123,20 @@ def foreign(place: Path, name: str | None, layout: str | None) -> Model:
     state, notes = weights.read_weights(file)
     check_numbers(state, file)
     config = read_config(file.parent / checkpoint.CONFIG) if place.is_dir() else {}
-    build = builder(name, config, place)
-    native, found = fitting(build, state, layout, place)
+    make = made_of(name, config, place)
+    native, found = fitting(make, state, layout, place)
     load_state(native, state, found, assign=True)
     native = native.to(torch.get_default_dtype())
     carried = len(native.record.carried.get(found, {}))
     report = Report(str(place), found, tuple(notes), len(state) - carried, (), (), carried)
-    labels = labels_in(config, native)
-    native.record = replace(native.record, name=build.name, labels=labels, report=report)
+    prepare = native.record.preprocess
+    native.record = replace(
+        native.record,
+        name=make.listed,
+        labels=labels_in(config, native),
+        preprocess=prepare and replace(prepare, **picture_facts(config, file.parent)),
+        report=report,
+    )
     return native
 
 
@@ -145,28 +148,50 @@ def check_numbers(state: Mapping[str, Tensor], file: Path) -> None:
         raise ConversionError(f"{wants}: {', '.join(bad)}")
 
 
-def builder(name: str | None, config: Mapping[str, Any], place: Path) -> Any:
-    """(layout's facts, classes, or None for no head) -> a model on the meta device, as a name or a
-    config.json says."""
-    given: dict[str, Any] = {}
-    known = name or str(config.get("architecture", "")).partition(".")[0]
-    if not known and "model_type" in config:
-        known, given = hf.columns(config, place)
+@dataclass(frozen=True)
+class Make:
+    """What a name or a config.json says of a model."""
+
+    name: str
+    """A name of its family; any, where columns are given."""
+    columns: Mapping[str, Any]
+    """What a config.json says otherwise."""
+
+    @property
+    def family(self) -> Family:
+        """Whose rules hold."""
+        return find(self.name)[0]
+
+    @property
+    def listed(self) -> str | None:
+        """The name that such models have."""
+        return named(self.family, self.columns) if self.columns else self.name
+
+    def build(self, facts: Mapping[str, Any], head: Mapping[str, Any]) -> Model:
+        """The model on the meta device, with the facts of a layout and options of its head."""
+        with torch.device("meta"):
+            return create(self.name, **{**facts, **self.columns, **head})
+
+
+HEADS: tuple[dict[str, Any], ...] = ({"classes": 1}, {}, {"head": None})  # what files may hold
+
+
+def made_of(name: str | None, config: Mapping[str, Any], place: Path) -> Make:
+    """A name, or the config.json of timm or transformers -> what is to be built. OptionError where
+    neither says."""
+    if name is None and "model_type" in config:
+        return Make(*hf.columns(config, place))
+    known = name or str(config.get("architecture", ""))
     if not known:
         raise OptionError(
             f"load takes the name of what a bare file holds; {place} does not say: give name=, "
             "such as vit_base_patch16_224 (zoo.list_models())",
             "name",
         )
-
-    def build(facts: Mapping[str, Any], classes: int | None) -> Model:
-        head = {"head": None} if classes is None else {"classes": classes}
-        with torch.device("meta"):
-            return create(known, **{**facts, **given, **head})
-
-    build.family, _ = find(known)  # type: ignore[attr-defined]
-    build.name = named(build.family, given) if given else known  # type: ignore[attr-defined]
-    return build
+    tag = str((config.get("pretrained_cfg") or {}).get("tag") or known.partition(".")[2])
+    plain = known.partition(".")[0]
+    tagged = any(family.parse(f"{plain}.{tag}") for family in families()) if tag else False
+    return Make(f"{plain}.{tag}" if tagged else plain, {})
 
 
 def named(family: Family, columns: Mapping[str, Any]) -> str | None:
@@ -179,25 +204,25 @@ def named(family: Family, columns: Mapping[str, Any]) -> str | None:
 
 
 def fitting(
-    build: Any, state: Mapping[str, Tensor], layout: str | None, place: Path
+    make: Make, state: Mapping[str, Tensor], layout: str | None, place: Path
 ) -> tuple[Model, str]:
     """-> (the model whose keys are those of the state dict, the layout). ConversionError that lists
     what is missing and unknown in the nearest."""
-    family, errors = build.family, []
+    family, errors = make.family, []
     if layout is not None and layout not in family.rules:
         hint = suggest(layout, family.rules) or f"; there are {', '.join(family.rules)}"
         raise OptionError(f"load takes a layout of {family.name}; got {layout!r}{hint}", "layout")
     for one in [layout] if layout else family.rules:
         facts = family.facts.get(one, {})
-        for classes in (1, None):
-            model = build(facts, classes)
+        for head in HEADS:
+            model = make.build(facts, head)
             try:
                 detect({one: family.rules[one]}, state, model.state_dict(), parts_of(model))
             except ConversionError as error:
                 errors.append(str(error))
                 continue
-            if classes is not None:
-                model = build(facts, classes_in(model, state, one))
+            if "classes" in head:
+                model = make.build(facts, {"classes": classes_in(model, state, one)})
             return model, one
     nearest = min(errors, key=lambda text: text.count(";"))
     raise ConversionError(f"{place} is no {family.name} in a layout that is known: {nearest}")
@@ -215,101 +240,35 @@ def classes_in(model: Model, state: Mapping[str, Tensor], layout: str) -> int:
 
 def labels_in(config: Mapping[str, Any], model: Model) -> tuple[str, ...] | None:
     """The names of the classes that a config.json has, one for each."""
-    names, head = config.get("id2label"), model.head
-    if head is None or not isinstance(names, Mapping):
+    names = config.get("id2label") or (config.get("pretrained_cfg") or {}).get("label_names")
+    count = getattr(getattr(model.head, "config", None), "classes", None)
+    if isinstance(names, list):
+        names = {str(i): name for i, name in enumerate(names)}
+    if not count or not isinstance(names, Mapping):
         return None
-    numbers = range(head.config.classes)  # type: ignore[union-attr]
-    found = tuple(str(names.get(str(i), "")) for i in numbers)
+    found = tuple(str(names.get(str(i), "")) for i in range(count))
     own = all(found) and len({*found}) == len(found) and found[0] != "LABEL_0"
     return found if own else None
 
 
-def changed(model: Model, classes: Any, options: Mapping[str, Any]) -> Model:
-    """A loaded model for other classes and sizes, with other options that have no weights."""
-    from zoo.registry import set_option
-
-    record, report = model.record, model.record.report
-    parts = {"adapter": model.adapter, "backbone": model.backbone, "head": model.head}
-    configs: dict[str, Any] = {n: part and part.config for n, part in parts.items()}
-    labels = record.labels
-    if classes is not None:
-        wants = "load takes classes for a model with a head"
-        require(model.head is not None, f"{wants}; {report.source} has none", "classes")
-        count, labels = count_and_labels(classes)
-        configs["head"] = replace(configs["head"], classes=count)
-    for key, value in options.items():
-        fields = vars(configs["adapter"])
-        if key in SIZED and key in fields:
-            own = fields[key]
-            if isinstance(own, tuple) and isinstance(value, int):
-                value = (value,) * len(own)
-            value = read_option("load", key, hints_of(type(configs["adapter"]))[key], value)
-            configs["adapter"] = put(configs["adapter"], key, value)
-        else:
-            set_option(configs, key, value, SIZED)
-    stages = getattr(Part.of_config[type(configs["adapter"])], "stages_of", None)
-    if stages is not None and configs["adapter"] != model.adapter.config:
-        configs["backbone"] = replace(configs["backbone"], stages=stages(configs["adapter"]))
-    target = Model(**build_parts(configs)).to(next(model.parameters()).dtype)
-    if not options:  # the same parts, with another head
-        target = Model(model.adapter, model.backbone, build_part(configs["head"]))
-        target.head.to(next(model.parameters()).dtype)  # type: ignore[union-attr]
-    fresh = ("head.",) if classes is not None else ()
-    resized = transfer(model, target, fresh)
-    prepare = record.preprocess and prepared(record.preprocess, configs["adapter"], options)
-    renewed = tuple(k for k in target.state_dict() if k.startswith(fresh)) if fresh else ()
-    report = replace(report, resized=resized, renewed=renewed, loaded=report.loaded - len(renewed))
-    scale = None if classes is not None else record.scale
-    target.record = replace(record, labels=labels, preprocess=prepare, scale=scale, report=report)
-    return target
+MODES = {"center": "crop", "squash": "squash", "border": "pad"}  # timm's words
+FILTERS = {0: "nearest", 2: "bilinear", 3: "bicubic"}  # Pillow's numbers
 
 
-def prepared(prepare: Any, adapter: Any, options: Mapping[str, Any]) -> Any:
-    """The way to read pictures, for an adapter of another size or other channels."""
-    if "size" in options:
-        prepare = replace(prepare, size=pair(adapter.size))
-    if "channels" in options and adapter.channels in (1, 3):
-        grey = {key: (sum(v) / len(v),) for key in ("mean", "std") if (v := getattr(prepare, key))}
-        prepare = replace(prepare, channels=adapter.channels, **grey)
-    return prepare
-
-
-def transfer(source: Model, target: Model, fresh: tuple[str, ...]) -> tuple[str, ...]:
-    """Copy all weights but those that begin as `fresh`, made for the target's size. -> the keys
-    that were resized. ConversionError lists those that fit nothing."""
-    state, resized, wrong = source.state_dict(), [], []
-    made: dict[str, Tensor] = {}
-    for key, own in target.state_dict().items():
-        if fresh and key.startswith(fresh):
-            made[key] = own
-            continue
-        given = state.get(key)
-        if given is None:
-            wrong.append(f"{key}: there are no weights for it")
-            continue
-        made[key] = fitted(key, given, source, target)
-        if made[key] is not given:
-            resized.append(key)
-        if made[key].shape != own.shape:
-            wrong.append(f"{key}: {tuple(given.shape)}, the model's is {tuple(own.shape)}")
-    wrong += [f"{key}: the model has no place for it" for key in state.keys() - made.keys()
-              if not (fresh and key.startswith(fresh))]  # fmt: skip
-    if wrong:
-        raise ConversionError(f"load takes options that keep the weights; {'; '.join(wrong)}")
-    target.load_state_dict(made)
-    return tuple(resized)
-
-
-def fitted(key: str, tensor: Tensor, source: Any, target: Any) -> Tensor:
-    """A tensor of the source as the target has it: the same where nothing is to be done."""
-    if key == "adapter.position" and hasattr(target.adapter, "grid"):
-        how = getattr(source.adapter.config, "resize", "antialias")
-        return resize_table(tensor, source.adapter.grid, target.adapter.grid, how)
-    if key == "adapter.stem.weight" and tensor.ndim == 4:
-        size = tuple(target.adapter.stem.weight.shape[-2:])
-        return resize_kernel(resize_channels(tensor, target.adapter.config.channels), size)
-    if key.endswith("attn.position.table"):
-        there, here = (m.get_submodule(key.removesuffix(".table")) for m in (source, target))
-        if hasattr(there.kind, "window"):
-            return resize_bias(tensor, there.kind.window, here.kind.window)
-    return tensor
+def picture_facts(config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """What a timm config.json, or transformers' preprocessor_config.json, says of pictures."""
+    timm, found = config.get("pretrained_cfg"), {}
+    if isinstance(timm, Mapping):
+        found = {ours: timm[key] for key, ours in
+                 {"mean": "mean", "std": "std", "interpolation": "interpolation",
+                  "crop_pct": "crop", "crop_mode": "mode"}.items() if key in timm}  # fmt: skip
+        found["mode"] = MODES.get(found.get("mode", "center"), "crop")
+    else:
+        other = read_config(folder / "preprocessor_config.json")
+        pairs = {"image_mean": "mean", "image_std": "std"}
+        found = {ours: other[key] for key, ours in pairs.items() if other.get(key)}
+        if other.get("resample") in FILTERS:
+            found["interpolation"] = FILTERS[other["resample"]]
+        if found:  # it stretches a picture unless it says that it cuts the middle out
+            found |= {} if other.get("do_center_crop") else {"mode": "squash", "crop": 1.0}
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in found.items()}

@@ -1,0 +1,107 @@
+"""A model with its weights, for other classes, other pictures, or with other options."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from torch import Tensor
+
+from zoo.convert import ConversionError
+from zoo.errors import require
+from zoo.model import Model
+from zoo.nn import Part
+from zoo.nn.config import hints_of, put, read_option
+from zoo.ops import resize_bias, resize_channels, resize_kernel, resize_table
+from zoo.registry import build_part, build_parts, count_and_labels, set_option
+from zoo.shapes import pair
+
+SIZED = ("size", "patch", "channels", "window")  # what may be another than that of the weights
+
+
+def changed(model: Model, classes: Any, options: Mapping[str, Any]) -> Model:
+    """A loaded model for other classes and sizes, with other options that have no weights."""
+    record, report = model.record, model.record.report
+    parts = {"adapter": model.adapter, "backbone": model.backbone, "head": model.head}
+    configs: dict[str, Any] = {n: part and part.config for n, part in parts.items()}
+    labels = record.labels
+    if classes is not None:
+        wants = "load takes classes for a model with a head"
+        require(model.head is not None, f"{wants}; {report.source} has none", "classes")
+        count, labels = count_and_labels(classes)
+        configs["head"] = replace(configs["head"], classes=count)
+    for key, value in options.items():
+        fields = vars(configs["adapter"])
+        if key in SIZED and key in fields:
+            own = fields[key]
+            if isinstance(own, tuple) and isinstance(value, int):
+                value = (value,) * len(own)
+            value = read_option("load", key, hints_of(type(configs["adapter"]))[key], value)
+            configs["adapter"] = put(configs["adapter"], key, value)
+        else:
+            set_option(configs, key, value, SIZED)
+    stages = getattr(Part.of_config[type(configs["adapter"])], "stages_of", None)
+    if stages is not None and configs["adapter"] != model.adapter.config:
+        configs["backbone"] = replace(configs["backbone"], stages=stages(configs["adapter"]))
+    target = Model(**build_parts(configs)).to(next(model.parameters()).dtype)
+    if not options:  # the same parts, with another head
+        target = Model(model.adapter, model.backbone, build_part(configs["head"]))
+        target.head.to(next(model.parameters()).dtype)  # type: ignore[union-attr]
+    fresh = ("head.",) if classes is not None else ()
+    resized = transfer(model, target, fresh)
+    prepare = record.preprocess and prepared(record.preprocess, configs["adapter"], options)
+    renewed = tuple(k for k in target.state_dict() if k.startswith(fresh)) if fresh else ()
+    report = replace(report, resized=resized, renewed=renewed, loaded=report.loaded - len(renewed))
+    scale = None if classes is not None else record.scale
+    target.record = replace(record, labels=labels, preprocess=prepare, scale=scale, report=report)
+    return target
+
+
+def prepared(prepare: Any, adapter: Any, options: Mapping[str, Any]) -> Any:
+    """The way to read pictures, for an adapter of another size or other channels."""
+    if "size" in options:
+        prepare = replace(prepare, size=pair(adapter.size))
+    if "channels" in options and adapter.channels in (1, 3):
+        grey = {key: (sum(v) / len(v),) for key in ("mean", "std") if (v := getattr(prepare, key))}
+        prepare = replace(prepare, channels=adapter.channels, **grey)
+    return prepare
+
+
+def transfer(source: Model, target: Model, fresh: tuple[str, ...]) -> tuple[str, ...]:
+    """Copy all weights but those that begin as `fresh`, made for the target's size. -> the keys
+    that were resized. ConversionError lists those that fit nothing."""
+    state, resized, wrong = source.state_dict(), [], []
+    made: dict[str, Tensor] = {}
+    for key, own in target.state_dict().items():
+        if fresh and key.startswith(fresh):
+            made[key] = own
+            continue
+        given = state.get(key)
+        if given is None:
+            wrong.append(f"{key}: there are no weights for it")
+            continue
+        made[key] = fitted(key, given, source, target)
+        if made[key] is not given:
+            resized.append(key)
+        if made[key].shape != own.shape:
+            wrong.append(f"{key}: {tuple(given.shape)}, the model's is {tuple(own.shape)}")
+    wrong += [f"{key}: the model has no place for it" for key in state.keys() - made.keys()
+              if not (fresh and key.startswith(fresh))]  # fmt: skip
+    if wrong:
+        raise ConversionError(f"load takes options that keep the weights; {'; '.join(wrong)}")
+    target.load_state_dict(made)
+    return tuple(resized)
+
+
+def fitted(key: str, tensor: Tensor, source: Any, target: Any) -> Tensor:
+    """A tensor of the source as the target has it: the same where nothing is to be done."""
+    if key == "adapter.position" and hasattr(target.adapter, "grid"):
+        how = getattr(source.adapter.config, "resize", "antialias")
+        return resize_table(tensor, source.adapter.grid, target.adapter.grid, how)
+    if key == "adapter.stem.weight" and tensor.ndim == 4:
+        size = tuple(target.adapter.stem.weight.shape[-2:])
+        return resize_kernel(resize_channels(tensor, target.adapter.config.channels), size)
+    if key.endswith("attn.position.table"):
+        there, here = (m.get_submodule(key.removesuffix(".table")) for m in (source, target))
+        if hasattr(there.kind, "window"):
+            return resize_bias(tensor, there.kind.window, here.kind.window)
+    return tensor
