@@ -14,11 +14,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from zoo import checkpoint, weights
+from zoo import checkpoint, hf, weights
 from zoo.convert import ConversionError, detect
 from zoo.errors import OptionError, UserError, suggest
 from zoo.extend import families
-from zoo.families import Family, hf
+from zoo.families import Family
 from zoo.model import Model, load_state, parts_of
 from zoo.registry import create, find, from_saved
 from zoo.resizing import changed

@@ -14,7 +14,7 @@ from torch import Tensor
 from zoo.errors import OptionError, UserError, require, suggest
 from zoo.extend import families, fault_of, kinds
 from zoo.families import Family
-from zoo.families.giving import WRITERS
+from zoo.giving import WRITERS
 from zoo.inputs import Prepare, Preprocess
 from zoo.model import CARRIED, Model, Record, load_state
 from zoo.nn import Part

@@ -4,8 +4,8 @@ transformers."""
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from zoo import hf
 from zoo.errors import OptionError
-from zoo.families import hf
 from zoo.shapes import pair
 
 CLASSIFIERS = {"swin": "head.fc", "swinv2": "head.fc"}  # timm's key of the last Linear, else "head"
