@@ -6,16 +6,19 @@ from pathlib import Path
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 
+import numpy as np
 import pytest
 import timm
 import torch
 import torchvision
 import transformers as hf
+from PIL import Image
 from safetensors.torch import load_file, save_file
 from timm.layers.pos_embed_rel import resize_rel_pos_bias_table_simple
 from timm.models import save_for_hf
 
 import zoo
+from zoo import training
 from zoo.convert import ConversionError
 from zoo.errors import OptionError, UserError
 
@@ -473,3 +476,44 @@ def test_a_tag_of_timm_may_be_a_family(tmp_path):
     assert (
         json.loads((tmp_path / "t" / "config.json").read_text())["pretrained_cfg"]["tag"] == "mae"
     )
+
+
+# --- and trained
+
+
+@pytest.fixture
+def shades(tmp_path):
+    noise = np.random.default_rng(0)
+    for name, level in (("dark", 60), ("light", 190)):
+        (tmp_path / "pictures" / name).mkdir(parents=True)
+        for i in range(10):
+            picture = np.clip(noise.normal(level, 30, (40, 32, 3)), 0, 255).astype(np.uint8)
+            Image.fromarray(picture).save(tmp_path / "pictures" / name / f"{i}.png")
+    return {"data.train": str(tmp_path / "pictures"), "run.dir": str(tmp_path / "run"), "run.epochs": 2,
+            "run.global_batch": 8, "hw.workers": 0, "hw.accelerator": "cpu"}  # fmt: skip
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("size", [None, 48])
+def test_weights_of_transformers_are_tuned_and_given_back(tmp_path, shades, size):
+    hf.ViTForImageClassification(hf.ViTConfig(**VIT)).save_pretrained(tmp_path / "vit")
+    more = {} if size is None else {"model.size": size}
+    with torch.enable_grad():
+        training.train(
+            "image_classify/vit_tiny_scratch",
+            {**shades, "model.load": str(tmp_path / "vit"), **more},
+        )
+    ours = zoo.load(tmp_path / "run").eval()
+    ours.save(tmp_path / "back", layout="hf")
+    theirs = hf.AutoModelForImageClassification.from_pretrained(tmp_path / "back").eval()
+    x = pixels(size or 32)
+    assert close(ours(x), theirs(x).logits) and theirs.config.id2label == {0: "dark", 1: "light"}
+    assert ours.record.preprocess.size == (size or 32,) * 2
+
+
+def test_a_body_gets_a_head(tmp_path, shades):
+    sizes = {k: v for k, v in VIT.items() if k != "intermediate_size"}
+    hf.Dinov2Model(hf.Dinov2Config(**sizes)).save_pretrained(tmp_path / "body")
+    flags = {**shades, "model.load": str(tmp_path / "body")}
+    training.train("image_classify/vit_tiny_scratch", flags)
+    assert zoo.load(tmp_path / "run").record.labels == ("dark", "light")

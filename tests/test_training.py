@@ -772,8 +772,11 @@ def test_build_makes_loads_and_assembles(options, tmp_path):
     other = build(["x", "y", "z"], {"load": str(tmp_path / "model")})
     assert other.record.labels == ("x", "y", "z") and other.head.config.classes == 3
     assert torch.equal(other.adapter.prefix, made.adapter.prefix)
-    with pytest.raises(OptionError, match="no options beside it; got 'depth'"):
+    with pytest.raises(OptionError, match="no option 'depth'"):
         build(["a", "b"], {"load": str(tmp_path / "model"), "depth": 1})
+    large = build(["a", "b"], {"load": str(tmp_path / "model"), "size": 64})
+    assert large.record.preprocess.size == (64, 64)
+    assert torch.equal(large.head.out.weight, made.head.out.weight)
     patches = {"dim": 16, "size": 16, "patch": 4, "channels": 1}
     sections = {"adapter": patches, "backbone": {"dim": 16, "depth": 2, "heads": 2}}
     parts = build(["a", "b"], sections)

@@ -3,11 +3,11 @@
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
-from pathlib import Path
 from typing import Any
 
 from zoo.errors import OptionError, one_of, suggest
 from zoo.extend import fault_of, kinds
+from zoo.heads import Classify
 from zoo.inputs import Prepare, PrepareSeries, PrepareSound, PrepareText, Preprocess
 from zoo.inputs.text import train_tokenizer
 from zoo.loading import load
@@ -25,6 +25,8 @@ KINDS = {  # what the samples of a task are
     SERIES: "series",
 }
 ADAPTERS = {"picture": "Patches", "text": "Subwords", "sound": "Frames", "series": "Frames"}
+
+EMPTY: Mapping[str, Any] = {}
 
 
 def stand_in(kind: str) -> Callable[[], Prepare] | None:
@@ -90,9 +92,8 @@ def make_model(
             model.record = replace(model.record, preprocess=made)
         key = "name"
     elif "load" in options:
-        model, key = load_for(text(options, "load", "a saved model's folder"), labels), "load"
-        for other in options:
-            raise OptionError(f"model.load takes no options beside it; got {other!r}", other)
+        where = text(options, "load", "a model's folder or file, or a name of the Hub")
+        model, key = load_for(where, labels, target, options), "load"
     else:
         model, key = assemble(sections, labels, target, kind, prepare), "head"
     if getattr(model.record.preprocess, "kind", None) != kind:
@@ -121,15 +122,21 @@ def named(options: Mapping[str, Any]) -> dict[str, Any]:
     return names | {key: v for key, v in options.items() if not key.endswith(kind)}
 
 
-def load_for(path: str, labels: Sequence[str]) -> Model:
-    """A saved model, or that of a run's folder, with a new head unless it has these labels."""
-    folder = Path(path).expanduser()
-    folder = folder / "model" if (folder / "model").is_dir() else folder
-    model = load(folder)
-    if model.head is None:
-        wants = "a training takes a model with a head"
-        raise OptionError(f"{wants}; the one in {folder} has none", "load")
-    return model if model.record.labels == tuple(labels) else load(folder, classes=list(labels))
+def load_for(
+    where: str, labels: Sequence[str], target: str = "label", options: Mapping[str, Any] = EMPTY
+) -> Model:
+    """A model of ours or of another library, for other sizes by `options`, with a new head unless
+    it has these labels; a body gets one."""
+    model = load(where, **options)
+    head = getattr(model.head, "config", None)
+    if head is not None and getattr(head, "classes", None) is not None:
+        kept = model.record.labels == tuple(labels)
+        return model if kept else load(where, classes=list(labels), **options)
+    pool = "class" if getattr(model.adapter, "has_class", False) else "mean"
+    dim, count = model.backbone.dim, len(labels)
+    own = Classify(dim=dim, classes=count, target=target, pool=pool)
+    record = replace(model.record, labels=tuple(labels), scale=None)
+    return Model(model.adapter, model.backbone, own, record)
 
 
 def wrong_kind(name: str, kind: str, key: str) -> OptionError:
