@@ -42,10 +42,11 @@ def changed(model: Model, classes: Any, options: Mapping[str, Any]) -> Model:
     stages = getattr(Part.of_config[type(configs["adapter"])], "stages_of", None)
     if stages is not None and configs["adapter"] != model.adapter.config:
         configs["backbone"] = replace(configs["backbone"], stages=stages(configs["adapter"]))
-    target = Model(**build_parts(configs)).to(next(model.parameters()).dtype)
-    if not options:  # the same parts, with another head
+    if options:
+        target = Model(**build_parts(configs))
+    else:  # the same parts, with another head
         target = Model(model.adapter, model.backbone, build_part(configs["head"]))
-        target.head.to(next(model.parameters()).dtype)  # type: ignore[union-attr]
+    target = target.to(next(model.parameters()).dtype)
     fresh = ("head.",) if classes is not None else ()
     resized = transfer(model, target, fresh)
     prepare = record.preprocess and prepared(record.preprocess, configs["adapter"], options)

@@ -23,6 +23,7 @@ State = dict[str, Tensor]
 INDEX = ".index.json"  # names the file of each tensor, where there are several
 FILES = ("model.safetensors", "pytorch_model.bin", "open_clip_model.safetensors",
          "open_clip_pytorch_model.bin")  # fmt: skip
+NAMES = tuple(name for file in FILES for name in (file, f"{file}{INDEX}"))  # in this order
 ENDINGS = (".safetensors", ".pth", ".pt", ".bin", ".npz", INDEX)
 # Where training scripts put the weights; averaged ones first, as timm takes them.
 NESTED = ("state_dict_ema", "model_ema", "state_dict", "model", "params", "module")
@@ -39,8 +40,7 @@ def find_weights(path: Path) -> Path:
         if not path.name.endswith(ENDINGS):
             raise UserError(f"{TAKES}; got {path}")
         return path
-    names = [name for file in FILES for name in (file, f"{file}{INDEX}")]
-    found = [path / name for name in names if (path / name).is_file()]
+    found = [path / name for name in NAMES if (path / name).is_file()]
     if not found:
         raise UserError(f"{TAKES}; {path} {'has none' if path.is_dir() else 'does not exist'}")
     return found[0]
@@ -67,15 +67,13 @@ def fetch(name: str) -> Path:
             return None
 
     try:
-        config = file("config.json")
-        names = [n for wanted in FILES for n in (wanted, f"{wanted}{INDEX}")]
-        found = next((path for n in names if (path := file(n)) is not None), None)
+        file("config.json")
+        found = next((path for n in NAMES if (path := file(n)) is not None), None)
         if found is None and unreachable:
             raise unreachable[-1]
         if found is None:
-            has = "a config" if config else "neither a config"
-            raise UserError(f"load takes a model of the Hub with weights; {name} has {has} but no "
-                            f"{' or '.join(FILES)}")  # fmt: skip
+            wants = "load takes a model of the Hub with weights"
+            raise UserError(f"{wants}; {name} has no {' or '.join(FILES)}")
         if found.name.endswith(INDEX):
             for part in sorted({*json.loads(found.read_text("utf-8"))["weight_map"].values()}):
                 file(str(part))
