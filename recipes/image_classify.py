@@ -28,7 +28,7 @@ def build(config, splits):
 
 def loaders(config, splits, model):
     """Batches of {"pixels": (B, C, H, W), "target": (B,)}, as this model takes them."""
-    return data.Batches(splits, model.record.preprocess, config)
+    return training.cached(data.Batches(splits, model.record.preprocess, config), model)
 
 
 def main(config):

@@ -29,7 +29,7 @@ def build(config, splits):
 
 def loaders(config, splits, model):
     """Batches of {"frames": (B, past, C), "target": (B, ahead), "start", "unit": (B, 1)}."""
-    return data.Batches(splits, model.record.preprocess, config)
+    return training.cached(data.Batches(splits, model.record.preprocess, config), model)
 
 
 def main(config):

@@ -74,7 +74,7 @@ def adapted(adapter, *inputs):
 def pooled(pool, **named):
     """A text model with a pooling, and its input."""
     adapter = zoo.adapters.Subwords(dim=32, vocabulary=50, length=20)
-    if pool == "prefix":
+    if pool in ("prefix", "class_mean"):
         return adapted_pool(
             zoo.adapters.Patches(dim=32, size=16, patch=4), pool, torch.randn(2, 3, 16, 16)
         )
@@ -209,6 +209,7 @@ ROWS = {
     "adapter Tubes": lambda: adapted(A.Tubes(dim=32, size=(4, 8, 8), tube=(2, 4, 4), position="learned", class_token=True), torch.randn(2, 3, 6, 8, 12)),
     # poolings
     "pool class": lambda: pooled("class"),
+    "pool class_mean": lambda: pooled("class_mean"),
     "pool prefix": lambda: pooled("prefix"),
     "pool mean": lambda: pooled("mean"),
     "pool attention": lambda: pooled("attention"),

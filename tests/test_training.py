@@ -140,9 +140,12 @@ class Parts(nn.Module):
         self.out.weight = self.words.weight
         self.frozen = nn.Linear(4, 4).requires_grad_(False)
 
+    def depth_of(self, name):
+        return 1
+
 
 def test_only_weights_of_matrices_decay():
-    decay, rest = parameter_groups(Parts(), lr=0.1, weight_decay=0.2)
+    decay, rest = parameter_groups(Parts(), OptimConfig(lr=0.1, weight_decay=0.2))
     assert {name for name, _ in decay["params"]} == {
         "conv.weight", "experts.router.weight", "experts.up", "experts.down",
     }  # fmt: skip
@@ -155,7 +158,9 @@ def test_only_weights_of_matrices_decay():
 
 
 def test_tables_of_subwords_do_not_decay():
-    decay, rest = parameter_groups(zoo.create("bert_mu", classes=2), 0.1, 0.2)
+    decay, rest = parameter_groups(
+        zoo.create("bert_mu", classes=2), OptimConfig(lr=0.1, weight_decay=0.2)
+    )
     tables = {"adapter.embed", "adapter.segment", "adapter.position"}
     assert tables <= {name for name, _ in rest["params"]}
     assert all(name.endswith(".weight") and p.ndim == 2 for name, p in decay["params"])
@@ -164,7 +169,7 @@ def test_tables_of_subwords_do_not_decay():
 @pytest.mark.parametrize("stem", ["conv", "linear"])
 def test_the_rule_on_a_whole_model(stem):
     model = zoo.create("vit_mu_patch8_32", classes=3, stem=stem, registers=2, layer_scale=0.1)
-    decay, rest = parameter_groups(model, 0.1, 0.2)
+    decay, rest = parameter_groups(model, OptimConfig(lr=0.1, weight_decay=0.2))
     assert {p.ndim for _, p in decay["params"]} <= {2, 4}
     assert all(name.endswith(".weight") and "norm" not in name for name, _ in decay["params"])
     undecayed = {name for name, _ in rest["params"]}

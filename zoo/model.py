@@ -83,6 +83,22 @@ class Model(nn.Module):
         """Raw tensors -> Tokens after the last norm, prefix tokens included."""
         return self.backbone(self.adapter(*inputs, **named))
 
+    def depth_of(self, name: str) -> int:
+        """How deep a parameter or a module lies, by its name: 0 the adapter, i what leads to block
+        i and the block, one more than there are blocks the last norm and the head."""
+        start, stages = 0, self.backbone.get_submodule("stages")
+        for s, stage in enumerate(stages.children()):
+            path, blocks = (
+                f"backbone.stages.{s}.",
+                len(list(stage.get_submodule("blocks").children())),
+            )
+            inner = f"{name}.".removeprefix(path)
+            if inner != f"{name}.":
+                kind, _, rest = inner.partition(".")
+                return start + 1 + (int(rest.split(".")[0]) if kind == "blocks" and rest else 0)
+            start += blocks
+        return 0 if name.split(".")[0] == "adapter" else start + 1
+
     def extra_repr(self) -> str:
         """Name and size, for print(model)."""
         count = sum(p.numel() for p in self.parameters())

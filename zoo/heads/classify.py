@@ -27,7 +27,7 @@ from zoo.tokens import Tokens
 Batch = Mapping[str, Any]  # what a loss reads of it: "target"
 Losses = dict[str, tuple[Tensor, Tensor]]  # a sum over samples and their count, by name
 TARGETS = ("label", "labels", "numbers")
-POOLS = ("class", "prefix", "mean", "last", "pick", "attention")
+POOLS = ("class", "class_mean", "prefix", "mean", "last", "pick", "attention")
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,10 @@ class ClassifyConfig:
     """label: one of the classes.  labels: any of them.  numbers: regression, one number per
     class."""
     pool: str = "class"
-    """class: the class token, or the first kept one.  prefix: the mean of class and register tokens
-    (DeiT, AST). mean: of the kept tokens behind the prefix.  last: the last kept one.  pick: the
-    one that the adapter picked.  attention: what a learned query gathers (Zhai et al. 2021,
+    """class: the class token, or the first kept one.  class_mean: it and the mean, both, 2 D
+    wide (DINOv2: Oquab et al. 2023).  prefix: the mean of class and register tokens (DeiT, AST).
+    mean: of the kept tokens behind the prefix.  last: the last kept one.  pick: the one that the
+    adapter picked.  attention: what a learned query gathers (Zhai et al. 2021,
     arXiv:2106.04560)."""
     norm: str = "none"
     """A norm of the pooled vector: layer, rms or none."""
@@ -74,24 +75,25 @@ class Classify(Part[ClassifyConfig]):
         c = self.configure(config, fields)
         one_of("Classify", "pool", c.pool, POOLS)
         one_of("Classify", "target", c.target, TARGETS)
-        self.dim, self.reads_class = c.dim, c.pool == "class"
+        self.dim, self.reads_class = c.dim, c.pool in ("class", "class_mean")
+        self.pools_freely = c.pool != "attention" and not c.distilled  # nothing to learn before out
         if c.pool == "attention":
             self.query = owned((1, c.dim))
             self.gather = Attention(c.dim, AttentionConfig(c.heads), c.eps, source=c.dim)
             if c.pool_mlp is not None:
                 self.pool_norm, self.mlp = make_norm("layer", c.dim, c.eps), Mlp(c.dim, c.pool_mlp)
-        self.norm = make_norm(c.norm, c.dim, c.eps)
+        width = 2 * c.dim if c.pool == "class_mean" else c.dim
+        self.norm = make_norm(c.norm, width, c.eps)
         count = c.classes
-        self.out = nn.Identity() if count is None else nn.Linear(c.dim, count, bias=c.bias)
+        self.out = nn.Identity() if count is None else nn.Linear(width, count, bias=c.bias)
         self.second = nn.Linear(c.dim, count, bias=c.bias) if count and c.distilled else None
         if any(True for _ in self.parameters()):
             initialise(self, c.init)
 
     def forward(self, tokens: Tokens) -> Tensor:
-        """Tokens of (B, T, D) -> (B, classes), or (B, D) without classes."""
+        """Tokens of (B, T, D) -> (B, classes), or what is pooled, without classes."""
         check("Classify", tokens.x, "batch tokens dim", dim=self.dim)
-        x = self.norm(self.pool(tokens))
-        answer = self.out(F.dropout(x, self.config.dropout, self.training))
+        answer = self.answer(self.pool(tokens))
         if self.second is None:
             return answer
         if tokens.prefix < 2:
@@ -99,8 +101,12 @@ class Classify(Part[ClassifyConfig]):
         x = F.dropout(self.norm(tokens.x[:, 1]), self.config.dropout, self.training)
         return (answer + self.second(x)) / 2
 
+    def answer(self, pooled: Tensor) -> Tensor:
+        """(B, D) as `pool` gives it, 2 D for class_mean -> (B, classes), or it without classes."""
+        return self.out(F.dropout(self.norm(pooled), self.config.dropout, self.training))
+
     def pool(self, tokens: Tokens) -> Tensor:
-        """Tokens of (B, T, D) -> (B, D).
+        """Tokens of (B, T, D) -> (B, D), or (B, 2 D) for class_mean.
 
         Of equal values `argmax` takes the first: of `keep` the first kept token, of its running
         count the last kept one.
@@ -109,6 +115,9 @@ class Classify(Part[ClassifyConfig]):
         match kind:
             case "class":
                 return x[:, 0] if prefix or keep is None else at(x, keep.int().argmax(1))
+            case "class_mean" if prefix:
+                rest = mean(x[:, prefix:], None if keep is None else keep[:, prefix:])
+                return torch.cat((x[:, 0], rest), -1)
             case "prefix" if prefix:
                 return x[:, :prefix].mean(1)
             case "mean":

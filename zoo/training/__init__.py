@@ -11,13 +11,26 @@ from zoo.training.config import Config, resolve
 if TYPE_CHECKING:
     from zoo.training.entry import evaluate, train
     from zoo.training.models import build
+    from zoo.training.probe import cached
     from zoo.training.run import Run, RunResult, trainer
     from zoo.training.task import Task
 
-__all__ = ["Config", "Run", "RunResult", "Task", "build", "evaluate", "resolve", "train", "trainer"]
+__all__ = [
+    "Config",
+    "Run",
+    "RunResult",
+    "Task",
+    "build",
+    "cached",
+    "evaluate",
+    "resolve",
+    "train",
+    "trainer",
+]
 
 _LATER = {
     "build": "models",
+    "cached": "probe",
     "evaluate": "entry",
     "train": "entry",
     "Run": "run",

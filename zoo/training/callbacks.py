@@ -105,10 +105,10 @@ class Progress(Callback):
         self.bar: Bar | None = None
         self.total = self.step = self.epochs_done = self.samples = 0
         self.seconds = 0.0
-        """Of training, validation included."""
+        """Of training, validation and what comes before the first step included."""
         self.validations: list[dict[str, Any]] = []
         """{"epoch", "step", "metrics": {name: value}} of each."""
-        self.start = self.line_at = self.ended = self.begun = 0.0
+        self.opened = self.start = self.line_at = self.ended = self.begun = 0.0
         self.line_samples = 0
         self.waited = self.line_waited = self.stepped = 0.0
 
@@ -117,8 +117,12 @@ class Progress(Callback):
         choose, metric = max if self.select.mode == "max" else min, str(self.select.metric)
         return choose(self.validations, key=lambda v: v["metrics"][metric], default=None)
 
+    def on_fit_start(self, trainer: Trainer, pl_module: Any) -> None:
+        """Start the clock."""
+        self.opened = time.monotonic()
+
     def on_train_start(self, trainer: Trainer, pl_module: Any) -> None:
-        """Start the clock, and the bar on a terminal."""
+        """Start the clock of the lines, and the bar on a terminal."""
         self.total, self.step = int(trainer.estimated_stepping_batches), trainer.global_step
         self.start = self.line_at = time.monotonic()
         if console.is_terminal and trainer.is_global_zero:
@@ -198,7 +202,7 @@ class Progress(Callback):
 
     def _close(self) -> None:
         if self.seconds == 0 < self.start:
-            self.seconds = time.monotonic() - self.start
+            self.seconds = time.monotonic() - self.opened
         if self.bar is not None:
             self.bar.stop()
             self.bar = None

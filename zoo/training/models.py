@@ -17,6 +17,7 @@ from zoo.registry import SECTIONS, create, find
 from zoo.shapes import pair
 from zoo.training.config import Config, flatten
 from zoo.training.schema import AUDIO, IMAGE, SERIES, TEXT
+from zoo.training.tune import tune
 
 KINDS = {  # what the samples of a task are
     IMAGE: "picture",
@@ -69,6 +70,8 @@ def make_model(
     prepare: Callable[[], Prepare] | None = None,
 ) -> Model:
     """The same from the model section alone, such as {"name": ..., "head": {"pool": "mean"}}."""
+    tuning = {key: value for key, value in sections.items() if key in ("freeze", "lora")}
+    sections = {key: value for key, value in sections.items() if key not in tuning}
     options = flatten(sections)
     for key, value in options.items():
         if key.rpartition(".")[2] == "classes":
@@ -103,7 +106,7 @@ def make_model(
         got = f"{type(model.head).__name__} with target {has}"
         wants = f"a training takes a head with the target of its data, {target}"
         raise OptionError(f"{wants}; got {got}", "head.target")
-    return model
+    return tune(model, **tuning)
 
 
 def text(options: dict[str, Any], key: str, wants: str) -> str:

@@ -18,11 +18,13 @@ from zoo.errors import UserError
 from zoo.model import Model
 from zoo.training import folder as files
 from zoo.training import report
+from zoo.training.average import Average
 from zoo.training.callbacks import BEST, LAST, Interrupt, Interrupted, Progress, checkpoints
 from zoo.training.config import Config
 from zoo.training.console import log, rank, speaking, writing
 from zoo.training.hardware import make_trainer, plan
 from zoo.training.metrics import chosen
+from zoo.training.tune import frozen, learning, merge
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,9 @@ class Run:
         log.info(f"data: {rows}, {len(self.splits.labels)} {what}")
         for note in self.splits.notes:
             log.info(f"data: {note}")
-        log.info(f"model: {self.model.extra_repr()}")
+        log.info(f"model: {self.model.extra_repr()}{learning(self.model)}")
+        if frozen(self.model) and self.config.data.augment != "none":
+            log.info("the body is frozen: with --data.augment none, features are computed once")
         log.info(f"hardware: {self.plan}")
 
     def checkpoint(self, name: str) -> Path:
@@ -140,7 +144,9 @@ class Run:
     def callbacks(self) -> list[Callback]:
         """Progress, Ctrl-C, stopping and checkpoints, in the order in which they must come."""
         where, choose = self.folder / "checkpoints", self.splits.val is not None
-        return [self.progress, self.interrupt, *checkpoints(self.select, where, choose)]
+        decay = self.config.ema.decay
+        mean = [] if decay is None else [Average(decay)]
+        return [*mean, self.progress, self.interrupt, *checkpoints(self.select, where, choose)]
 
     def loggers(self) -> list[Logger]:
         """metrics.csv and tensorboard/."""
@@ -211,7 +217,8 @@ class Run:
         return "memory"
 
     def export(self) -> None:
-        """Write `model/`, on rank 0."""
+        """Write `model/`, on rank 0, low-rank updates merged."""
+        merge(self.model)
         if self.main:
             self.model.save(self.folder / "model")
 

@@ -99,6 +99,13 @@ class OptimConfig:
     weight_decay: float = option("decay of matrices; norms, biases, tables: 0", 0.05, least=0)
     warmup: float = option("share of all steps in which lr rises", 0.1, least=0, below=1)
     min_lr: float = option("share of lr left at the end of the cosine", 0.0, least=0, most=1)
+    layer_decay: float = option(
+        "factor of lr from a block to the one before it", 1.0, above=0, most=1
+    )
+    head_lr: float | None = option("learning rate of the head, null = lr", None, above=0)
+    unfreeze: float = option(
+        "share of all steps until all the model learns; head first", 0.0, least=0, below=1
+    )
     clip: float | None = option("largest norm of the gradient, null = any", 1.0, above=0)
     smoothing: float = option("label smoothing", 0.1, least=0, below=1)
     class_weights: Literal["none", "auto"] = option(
@@ -125,6 +132,14 @@ class SelectConfig:
     metric: str | None = option("what decides, null = accuracy, macro_f1 or mse", None)
     mode: Literal["max", "min"] | None = option("what of it is best, null = as it is meant", None)
     patience: int | None = option("epochs without progress, then stop; null = never", None, least=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmaConfig:
+    """a running mean of the weights, which is measured and kept in their place"""
+
+    decay: float | None = option("share of the mean that stays each step, null = no mean", None,
+                                 above=0, below=1)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,6 +170,7 @@ class Config:
     model: dict[str, Any]
     optim: OptimConfig
     run: RunConfig
+    ema: EmaConfig = field(default_factory=EmaConfig)
     select: SelectConfig = field(default_factory=SelectConfig)
     hw: HardwareConfig = field(default_factory=HardwareConfig)
 
@@ -180,6 +196,7 @@ SECTIONS: dict[str, Any] = {
     "data": DataConfig,
     "optim": OptimConfig,
     "run": RunConfig,
+    "ema": EmaConfig,
     "select": SelectConfig,
     "hw": HardwareConfig,
 }

@@ -47,10 +47,12 @@ class Task(lightning.LightningModule):
         self.step_loss = math.nan
         """Mean loss of the last optimizer step."""
         self.step_lr = 0.0
-        """Learning rate of the last optimizer step."""
+        """Learning rate of the last optimizer step, the highest of all groups."""
 
     def forward(self, **inputs: Tensor) -> Tensor:
-        """The model's inputs by name -> (B, classes)."""
+        """The model's inputs by name, or what its head pools of them -> (B, classes)."""
+        if "features" in inputs:
+            return self.model.head.answer(inputs["features"])  # type: ignore[union-attr, operator]
         return self.model(**inputs)
 
     def on_before_batch_transfer(self, batch: Any, dataloader_idx: int) -> Any:
@@ -73,7 +75,7 @@ class Task(lightning.LightningModule):
         trainer, optim = self.trainer, self.config.optim
         total, count = trainer.strategy.reduce(self.window, reduce_op="sum").tolist()  # type: ignore[union-attr]
         self.window = torch.zeros(2)
-        self.step_loss, self.step_lr = total / count, optimizer.param_groups[0]["lr"]
+        self.step_loss, self.step_lr = total / count, max(g["lr"] for g in optimizer.param_groups)
         if not math.isfinite(self.step_loss):
             self.stop("a finite loss", self.step_loss)
         gradients = [p.grad for p in self.parameters() if p.grad is not None]
