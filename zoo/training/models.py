@@ -128,18 +128,24 @@ def named(options: Mapping[str, Any]) -> dict[str, Any]:
 def load_for(
     where: str, labels: Sequence[str], target: str = "label", options: Mapping[str, Any] = EMPTY
 ) -> Model:
-    """A model of ours or of another library, for other sizes by `options`, with a new head unless
-    it has these labels; a body gets one."""
-    model = load(where, **options)
+    """A model of ours or of another library, changed by `options`, with a new head unless it has
+    these labels and `options` ask for no other head; a body gets one."""
+    mine = {key: value for key, value in options.items() if not key.startswith("head.")}
+    own = {k.removeprefix("head."): v for k, v in options.items() if k not in mine}
+    model = load(where, **mine)
     head = getattr(model.head, "config", None)
     if head is not None and getattr(head, "classes", None) is not None:
-        kept = model.record.labels == tuple(labels)
-        return model if kept else load(where, classes=list(labels), **options)
+        if model.record.labels == tuple(labels) and not own:
+            return model
+        return load(where, classes=list(labels), **options)
     pool = "class" if getattr(model.adapter, "has_class", False) else "mean"
-    dim, count = model.backbone.dim, len(labels)
-    own = Classify(dim=dim, classes=count, target=target, pool=pool)
+    made = {"dim": model.backbone.dim, "classes": len(labels), "target": target, "pool": pool}
+    try:
+        new = Classify(**{**made, **own})
+    except OptionError as error:
+        raise OptionError(str(error), f"head.{error.key}") from error
     record = replace(model.record, labels=tuple(labels), scale=None)
-    return Model(model.adapter, model.backbone, own, record)
+    return Model(model.adapter, model.backbone, new, record)
 
 
 def wrong_kind(name: str, kind: str, key: str) -> OptionError:

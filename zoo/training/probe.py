@@ -1,6 +1,7 @@
 """A frozen body's features, computed once instead of in every epoch."""
 
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -62,13 +63,13 @@ class Features(Batches):
     @torch.no_grad()
     def features(self, split: str) -> Tensor:
         """-> (rows, D) in fp32, in the order of the rows."""
-        trainer: Any = self.trainer  # it asks for loaders
+        trainer: Any = self.trainer
         model, found, start = self.model, [], time.monotonic()
         was, place = model.training, next(model.parameters()).device
         model.eval()
         for batch in self.raw.plain(split):
             inputs = {k: v.to(place) for k, v in batch.items() if k != "target"}
-            with trainer.precision_plugin.forward_context():
+            with trainer.precision_plugin.forward_context() if trainer else nullcontext():
                 pooled = model.head.pool(model.features(**inputs))  # type: ignore[union-attr, operator]
             found.append(pooled.float().cpu())
         model.train(was)
