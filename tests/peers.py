@@ -248,10 +248,17 @@ def siglip(**options):
     return vit(class_token=False, global_pool="map", **options)
 
 
+TEXT = dict(vocab_size=20, max_position_embeddings=8, hidden_size=32, num_hidden_layers=1,
+            num_attention_heads=2, intermediate_size=64)  # fmt: skip
+
+
 def siglip_hf():
-    text = dict(vocab_size=20, max_position_embeddings=8, hidden_size=32, num_hidden_layers=1,
-                num_attention_heads=2, intermediate_size=64)  # fmt: skip
-    return hf.SiglipModel(hf.SiglipConfig(text_config=text, vision_config=TINY))
+    return hf.SiglipModel(hf.SiglipConfig(text_config=TEXT, vision_config=TINY))
+
+
+def clip_whole_hf(act):
+    tower = {**TINY, "intermediate_size": 128, "hidden_act": act}
+    return hf.CLIPModel(hf.CLIPConfig(text_config=TEXT, vision_config=tower, projection_dim=16))
 
 
 QUICK = {"clip": torch.nn.GELU, "clip_quickgelu": timm.layers.QuickGELU}
@@ -444,6 +451,7 @@ LARGE = pixels(3, 64, 64)
 SEVEN = (("classes", 7),)
 EPS12 = (("eps", 1e-12),)
 HF: dict[str, Any] = {"hf": {}, "hf_v4": dict(state=on_disk, take=from_disk)}
+HF_WHOLE = {"hf_whole": HF["hf"], "hf_whole_v4": HF["hf_v4"]}
 HF_BODY = {"hf_body": HF["hf"], "hf_body_v4": HF["hf_v4"]}
 FRAMES = torch.randn(2, 64, 32, generator=torch.Generator().manual_seed(1))
 CASES = [
@@ -485,7 +493,7 @@ CASES = [
     *(Case("vit_mu_patch8_32.mae", layout, mae_hf,
            lambda m, p: (m.features(PICTURES).x,
                          p.vit(PICTURES, noise=torch.arange(16.0).expand(2, -1)).last_hidden_state),
-           None, EPS12, **how) for layout, how in HF.items()),
+           None, EPS12, **how) for layout, how in HF_WHOLE.items()),
     *(Case(f"vit_mu{giant}_patch8{reg}_dinov2", "timm", peer, BOTH[0])
       for (giant, reg), peer in DINOV2.items()),
     *(Case(f"vit_mu{giant}_patch8{reg}_dinov2", "fb", peer, BOTH[0], None,
@@ -512,6 +520,11 @@ CASES = [
            lambda m, p: (m.features(PICTURES).x,
                          p.vision_model.post_layernorm(p.vision_model(PICTURES).last_hidden_state)),
            lambda m, p: (m(PICTURES), p(PICTURES).image_embeds)) for name, act in HF_ACTS.items()),
+    *(Case(f"vit_mu_patch8_{name}_32", "hf_whole", partial(clip_whole_hf, act),
+           lambda m, p: (m.features(PICTURES).x,
+                         p.vision_model.post_layernorm(p.vision_model(PICTURES).last_hidden_state)),
+           lambda m, p: (m(PICTURES), p.visual_projection(p.vision_model(PICTURES).pooler_output)))
+      for name, act in HF_ACTS.items()),
     *(Case(f"eva02_mu{base}_patch8_32", "timm", partial(eva, **EVA02, **more), *BOTH, SEVEN)
       for base, more in {"": {}, "_base": dict(qkv_fused=False, scale_mlp=True)}.items()),
     *(Case(f"vit_mu{plus}_patch8_dinov3{qkvb}", "timm", dinov3(plus, qkvb), BOTH[0])

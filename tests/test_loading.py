@@ -451,10 +451,11 @@ def test_pictures_are_read_as_the_folder_says(tmp_path):
     zoo.create("vit_mu_patch8_32", 3).save(tmp_path / "h", layout="hf")
     file = tmp_path / "h" / "preprocessor_config.json"
     facts = json.loads(file.read_text())
+    assert zoo.load(tmp_path / "h").record.preprocess.mode == "crop"  # as it was given
+    sides = {"size": {"height": 32, "width": 32}, "do_center_crop": False}
+    file.write_text(json.dumps({**facts, **sides}))
     assert zoo.load(tmp_path / "h").record.preprocess.mode == "squash"  # as it stretches pictures
-    file.write_text(
-        json.dumps({**facts, "image_mean": [0.1, 0.2, 0.3], "resample": 2, "do_center_crop": True})
-    )
+    file.write_text(json.dumps({**facts, "image_mean": [0.1, 0.2, 0.3], "resample": 2}))
     prepare = zoo.load(tmp_path / "h").record.preprocess
     assert (
         prepare.mean == (0.1, 0.2, 0.3)

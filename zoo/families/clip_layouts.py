@@ -38,18 +38,24 @@ def places(parts: Parts) -> Tensor:
     return torch.arange((h // y) * (w // x) + 1)[None]
 
 
+VISION = "vision_model."
 HF = (
     *layouts.encoder("embeddings.patch_embedding", "encoder.layers.{i}", *IN_LAYER,
-                     prefix="vision_model.", last="post_layernorm"),
-    Rule("vision_model.embeddings.class_embedding", "adapter.token", form="d -> 1 d"),
-    Rule("vision_model.embeddings.position_embedding.weight", "adapter.position"),
-    Rule("vision_model.embeddings.position_ids", None, make=places),
-    Rule("vision_model.pre_layrnorm.*", "adapter.norm.*"),
-    Rule("visual_projection.weight", "head.out.weight"),
+                     prefix=VISION, last="post_layernorm"),
+    Rule(f"{VISION}embeddings.class_embedding", "adapter.token", form="d -> 1 d"),
+    Rule(f"{VISION}embeddings.position_embedding.weight", "adapter.position"),
+    Rule(f"{VISION}embeddings.position_ids", None, make=places),
+    Rule(f"{VISION}pre_layrnorm.*", "adapter.norm.*"),
+)
+PROJECTED = (*HF, Rule("visual_projection.weight", "head.out.weight"))
+CLASSES = (*HF, Rule("classifier.*", "head.out.*"), Rule(f"{VISION}post_layernorm.*", None))
+WHOLE = (
+    *PROJECTED,
     *carried("text_model.encoder.layers.{i}", IN_LAYER, "logit_scale", "text_projection.weight",
              "text_model.final_layer_norm.*",
              *(f"text_model.embeddings.{name}" for name in (
                  "token_embedding.weight", "position_embedding.weight", "position_ids"))),
 )
-RULES = {"timm": TIMM, "openai": OPENAI, "hf": HF}
+RULES = {"timm": TIMM, "openai": OPENAI, "hf": PROJECTED, "hf_whole": WHOLE,
+         "hf_body": layouts.body_of(HF, VISION), "hf_classes": CLASSES}
 # fmt: on

@@ -27,7 +27,7 @@ from zoo.tokens import Tokens
 Batch = Mapping[str, Any]  # what a loss reads of it: "target"
 Losses = dict[str, tuple[Tensor, Tensor]]  # a sum over samples and their count, by name
 TARGETS = ("label", "labels", "numbers")
-POOLS = ("class", "prefix", "mean", "last", "pick", "attention")
+POOLS = ("class", "prefix", "mean", "class_mean", "last", "pick", "attention")
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,9 @@ class ClassifyConfig:
     class."""
     pool: str = "class"
     """class: the class token, or the first kept one.  prefix: the mean of class and register tokens
-    (DeiT, AST). mean: of the kept tokens behind the prefix.  last: the last kept one.  pick: the
-    one that the adapter picked.  attention: what a learned query gathers (Zhai et al. 2021,
-    arXiv:2106.04560)."""
+    (DeiT, AST). mean: of the kept tokens behind the prefix.  class_mean: both, side by side
+    (DINOv2).  last: the last kept one.  pick: the one that the adapter picked.  attention: what a
+    learned query gathers (Zhai et al. 2021, arXiv:2106.04560)."""
     norm: str = "none"
     """A norm of the pooled vector: layer, rms or none."""
     eps: float = 1e-6
@@ -74,15 +74,16 @@ class Classify(Part[ClassifyConfig]):
         c = self.configure(config, fields)
         one_of("Classify", "pool", c.pool, POOLS)
         one_of("Classify", "target", c.target, TARGETS)
-        self.dim, self.reads_class = c.dim, c.pool == "class"
+        self.dim, self.reads_class = c.dim, c.pool in ("class", "class_mean")
+        width = 2 * c.dim if c.pool == "class_mean" else c.dim
         if c.pool == "attention":
             self.query = owned((1, c.dim))
             self.gather = Attention(c.dim, AttentionConfig(c.heads), c.eps, source=c.dim)
             if c.pool_mlp is not None:
                 self.pool_norm, self.mlp = make_norm("layer", c.dim, c.eps), Mlp(c.dim, c.pool_mlp)
-        self.norm = make_norm(c.norm, c.dim, c.eps)
+        self.norm = make_norm(c.norm, width, c.eps)
         count = c.classes
-        self.out = nn.Identity() if count is None else nn.Linear(c.dim, count, bias=c.bias)
+        self.out = nn.Identity() if count is None else nn.Linear(width, count, bias=c.bias)
         self.second = nn.Linear(c.dim, count, bias=c.bias) if count and c.distilled else None
         if any(True for _ in self.parameters()):
             initialise(self, c.init)
@@ -100,7 +101,7 @@ class Classify(Part[ClassifyConfig]):
         return (answer + self.second(x)) / 2
 
     def pool(self, tokens: Tokens) -> Tensor:
-        """Tokens of (B, T, D) -> (B, D).
+        """Tokens of (B, T, D) -> (B, D), or (B, 2 D) for class_mean.
 
         Of equal values `argmax` takes the first: of `keep` the first kept token, of its running
         count the last kept one.
@@ -113,6 +114,9 @@ class Classify(Part[ClassifyConfig]):
                 return x[:, :prefix].mean(1)
             case "mean":
                 return mean(x[:, prefix:], None if keep is None else keep[:, prefix:])
+            case "class_mean" if prefix:
+                rest = mean(x[:, prefix:], None if keep is None else keep[:, prefix:])
+                return torch.cat((x[:, 0], rest), -1)
             case "last":
                 return x[:, -1] if keep is None else at(x, keep.cumsum(1).argmax(1))
             case "pick" if tokens.pick is not None:
@@ -160,7 +164,7 @@ class Several(Part[SeveralConfig]):
         wants = "Several takes heads of one width"
         require(len(widths) == 1, f"{wants}; got {sorted(widths)}", "heads")
         self.dim = widths.pop()
-        self.reads_class = any(head.pool == "class" for head in c.heads.values())
+        self.reads_class = any(head.pool in ("class", "class_mean") for head in c.heads.values())
         self.heads = nn.ModuleDict({name: Classify(head) for name, head in c.heads.items()})
 
     def forward(self, tokens: Tokens) -> dict[str, Tensor]:
