@@ -451,7 +451,7 @@ def test_pictures_are_read_as_the_folder_says(tmp_path):
     zoo.create("vit_mu_patch8_32", 3).save(tmp_path / "h", layout="hf")
     file = tmp_path / "h" / "preprocessor_config.json"
     facts = json.loads(file.read_text())
-    assert zoo.load(tmp_path / "h").record.preprocess.mode == "crop"  # as it was given
+    assert zoo.load(tmp_path / "h").record.preprocess.mode == "crop_early"  # as theirs is
     sides = {"size": {"height": 32, "width": 32}, "do_center_crop": False}
     file.write_text(json.dumps({**facts, **sides}))
     assert zoo.load(tmp_path / "h").record.preprocess.mode == "squash"  # as it stretches pictures
@@ -460,7 +460,7 @@ def test_pictures_are_read_as_the_folder_says(tmp_path):
     assert (
         prepare.mean == (0.1, 0.2, 0.3)
         and prepare.interpolation == "bilinear"
-        and prepare.mode == "crop"
+        and prepare.mode == "crop_early"
     )
     zoo.create("vit_tiny_patch16_224", ["a", "b"]).save(tmp_path / "t", layout="timm")
     file = tmp_path / "t" / "config.json"

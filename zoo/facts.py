@@ -10,7 +10,7 @@ from typing import Any
 from zoo.errors import OptionError, UserError
 from zoo.shapes import pair
 
-PROCESSOR = "preprocessor_config.json"
+PROCESSOR, PROCESSORS = "preprocessor_config.json", "processor_config.json"
 MODES = {"center": "crop", "squash": "squash", "border": "pad"}  # timm's words
 FILTERS = ("nearest", "lanczos", "bilinear", "bicubic", "box", "hamming")  # by Pillow's numbers
 SAID = {"mean": "mean", "std": "std", "interpolation": "interpolation", "crop_pct": "crop"}
@@ -48,19 +48,17 @@ def known_to_timm(name: str) -> dict[str, Any]:
 
 
 def of_transformers(folder: Path) -> dict[str, Any]:
-    """A folder's preprocessor_config.json -> arguments of Preprocess, those that it says.
+    """A folder's preprocessor_config.json, or what processor_config.json says of pictures ->
+    arguments of Preprocess, those that it says.
 
     UserError for a picture processor that does what Preprocess cannot.
     """
-    try:
-        given = json.loads((folder / PROCESSOR).read_text("utf-8"))
-    except (OSError, ValueError):
-        return {}
+    given = read(folder / PROCESSOR) or read(folder / PROCESSORS).get("image_processor") or {}
     if not isinstance(given, Mapping) or not given.get("image_mean"):
         return {}
     if given.get("do_resize") is False or given.get("do_pad"):
         wants = "load takes a picture processor that resizes and does not pad"
-        raise UserError(f"{wants}; {folder / PROCESSOR} says otherwise")
+        raise UserError(f"{wants}; that of {folder} does not")
     found: dict[str, Any] = {"mean": given["image_mean"], "std": given["image_std"]}
     if given.get("do_normalize") is False:
         found = {"mean": (0.0,), "std": (1.0,)}
@@ -71,11 +69,20 @@ def of_transformers(folder: Path) -> dict[str, Any]:
         found["interpolation"] = FILTERS[given["resample"]]
     size, cut = given.get("size"), given.get("crop_size") or given.get("size")
     short = size.get("shortest_edge") if isinstance(size, Mapping) else None
-    found["mode"] = "squash" if short is None else "crop"
+    found["mode"] = "squash" if short is None else "crop_early"
     resized, kept = sides(size), sides(cut if given.get("do_center_crop") else size)
     if resized and kept:
         found |= {"size": kept, "crop": share(kept[0], resized[0])}
     return {k: tuple(v) if isinstance(v, list) else v for k, v in found.items()}
+
+
+def read(file: Path) -> Mapping[str, Any]:
+    """A JSON object, {} where there is none."""
+    try:
+        found = json.loads(file.read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, Mapping) else {}
 
 
 def sides(size: Any) -> tuple[int, int] | None:
@@ -96,7 +103,8 @@ def share(kept: int, resized: int) -> float:
 
 def timm_facts(prepare: Any) -> dict[str, Any]:
     """A Preprocess -> the part of a pretrained_cfg."""
-    mode = {ours: theirs for theirs, ours in MODES.items()}[prepare.mode]
+    words = {ours: theirs for theirs, ours in MODES.items()}
+    mode = words[prepare.mode.removesuffix("_early")]
     return {"interpolation": prepare.interpolation, "crop_pct": prepare.crop, "crop_mode": mode,
             "mean": list(prepare.mean), "std": list(prepare.std)}  # fmt: skip
 
@@ -106,7 +114,7 @@ def processor(prepare: Any) -> dict[str, Any] | None:
     (height, width), crop = prepare.size, prepare.crop
     before = [int(side / crop) for side in prepare.size]
     size = {"height": before[0], "width": before[1]}
-    if prepare.mode == "crop" and height == width:
+    if prepare.mode.startswith("crop") and height == width:
         size = {"shortest_edge": before[0]}
     elif prepare.mode != "squash":
         return None

@@ -24,6 +24,7 @@ INDEX = ".index.json"  # names the file of each tensor, where there are several
 FILES = ("model.safetensors", "pytorch_model.bin", "open_clip_model.safetensors",
          "open_clip_pytorch_model.bin")  # fmt: skip
 NAMES = tuple(name for file in FILES for name in (file, f"{file}{INDEX}"))  # in this order
+CONFIGS = ("config.json", "preprocessor_config.json", "processor_config.json")
 ENDINGS = (".safetensors", ".pth", ".pt", ".bin", ".npz", INDEX)
 # Where training scripts put the weights; averaged ones first, as timm takes them.
 NESTED = ("state_dict_ema", "model_ema", "state_dict", "model", "params", "module")
@@ -48,7 +49,7 @@ def find_weights(path: Path) -> Path:
 
 def fetch(name: str) -> Path:
     """A name on the Hub, "owner/model" or "owner/model@revision" -> the folder of its weights and
-    its config in the cache.
+    its configs in the cache.
 
     Each file is fetched once; HF_HUB_OFFLINE, HF_ENDPOINT and tokens are huggingface_hub's to read.
     UserError where there is no such model, no weights in it, or no network.
@@ -67,7 +68,8 @@ def fetch(name: str) -> Path:
             return None
 
     try:
-        file("config.json")
+        for beside in CONFIGS:
+            file(beside)
         found = next((path for n in NAMES if (path := file(n)) is not None), None)
         if found is None and unreachable:
             raise unreachable[-1]
