@@ -97,7 +97,7 @@ def read_weights(path: Path) -> tuple[State, list[str]]:
     if path.name.endswith(INDEX):
         return read_shards(path)
     if path.name.endswith(".safetensors"):
-        held: Any = read_safetensors(path)
+        held: Any = read_safetensors(path)[0]
     elif path.name.endswith(".npz"):
         held = read_npz(path)
     else:
@@ -121,13 +121,17 @@ def read_weights(path: Path) -> tuple[State, list[str]]:
     return dict(held), notes
 
 
-def read_safetensors(path: Path) -> State:
-    """Tensors of a safetensors file; their memory is the file's."""
+def read_safetensors(path: Path, takes: str = TAKES) -> tuple[State, dict[str, str]]:
+    """A safetensors file -> (tensors, whose memory is the file's, and what it says of itself).
+
+    UserError, after what `takes` says, where it is none or not whole.
+    """
     try:
         with safetensors.safe_open(path, "pt") as file:
-            return {key: file.get_tensor(key) for key in file.keys()}  # not a dict
+            state = {key: file.get_tensor(key) for key in file.keys()}  # not a dict
+            return state, file.metadata() or {}
     except (OSError, SafetensorError) as error:
-        raise UserError(f"{TAKES}; {path} is not a whole safetensors file: {error}") from error
+        raise UserError(f"{takes}; {path} is not a whole safetensors file: {error}") from error
 
 
 def read_torch(path: Path) -> Mapping[str, Any]:
