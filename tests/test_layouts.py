@@ -8,7 +8,7 @@ import zoo
 from zoo.convert import Rule, from_theirs, to_theirs
 
 # Layouts whose further names, those of text towers and mask tokens, may be absent.
-AND_MORE = (("timm", "fb"), ("hf", "hf_whole"), ("openai", "openclip"))
+AND_MORE = (("timm", "fb"), ("hf", "hf_whole"), ("openai", "openclip"), ("baai", "baai_mim"))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.id)

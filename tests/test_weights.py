@@ -128,6 +128,22 @@ def test_nothing_is_run_and_nothing_half_read(tmp_path, monkeypatch, what):
         assert "argparse.Namespace, which would have to be run" in said
 
 
+def test_what_flax_stacks_is_taken_apart(tmp_path):
+    both = np.arange(12.0, dtype=np.float32).reshape(2, 2, 3)
+    np.savez(tmp_path / "w.npz", **{"x/encoderblock/LayerNorm_0/scale": both, "x/cls": both[0]})
+    found, _ = read_weights(tmp_path / "w.npz")
+    assert found.keys() == {f"x/encoderblock_{i}/LayerNorm_0/scale" for i in (0, 1)} | {"x/cls"}
+    for i in (0, 1):
+        assert found[f"x/encoderblock_{i}/LayerNorm_0/scale"].tolist() == both[i].tolist()
+
+
+def test_bfloat16_of_numpy_files(tmp_path):
+    """Two bytes without a type, as numpy keeps those of ml_dtypes."""
+    wanted = torch.tensor([1.0, -2.5, 3.25e30], dtype=torch.bfloat16)
+    np.savez(tmp_path / "w.npz", a=wanted.view(torch.int16).numpy().view("V2"))
+    assert torch.equal(read_weights(tmp_path / "w.npz")[0]["a"], wanted)
+
+
 def test_objects_in_numpy_files_are_refused(tmp_path):
     np.savez(tmp_path / "w.npz", a=np.array([Harmful()], dtype=object))
     with pytest.raises(UserError, match=r"not a whole \.npz of numbers"):

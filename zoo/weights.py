@@ -155,9 +155,27 @@ def read_npz(path: Path) -> State:
     """Arrays of a NumPy archive."""
     try:
         with np.load(path, allow_pickle=False) as file:
-            return {key: torch.from_numpy(file[key]) for key in file.files}
+            return unstacked({key: of_numpy(file[key]) for key in file.files})
     except (OSError, ValueError, TypeError, EOFError) as error:
         raise UserError(f"{TAKES}; {path} is not a whole .npz of numbers: {error}") from error
+
+
+def of_numpy(array: np.ndarray) -> Tensor:
+    """An array -> a tensor; NumPy has no bfloat16 and keeps its two bytes without a type."""
+    if array.dtype == np.dtype("V2"):
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
+
+
+def unstacked(held: State) -> State:
+    """Flax may keep a tensor for all blocks at once, ".../encoderblock/..."; -> one for each."""
+    state: State = {}
+    for key, tensor in held.items():
+        each = enumerate(tensor) if "/encoderblock/" in key else ()
+        state |= {key.replace("encoderblock/", f"encoderblock_{i}/"): one for i, one in each} or {
+            key: tensor
+        }
+    return state
 
 
 def read_shards(index: Path) -> tuple[State, list[str]]:

@@ -38,6 +38,7 @@ NAMES = tuple(f"vit_{row}_patch{end}" for row, ends in LISTED.items() for end in
 PATTERN = r"vit_(?P<row>\w+)_patch(?P<patch>\d+)_siglip_(?P<size>\d+)"
 # timm's entries say exact GELU for all but so400m.
 HF = {"activation": "gelu_tanh", "resize": "plain"}
-FACTS = {"hf": HF, "hf_whole": HF, "hf_classes": {**HF, "pool": "mean"}}
+FACTS = {"big_vision": {"activation": "gelu_tanh"}, "hf": HF, "hf_whole": HF,
+         "hf_classes": {**HF, "pool": "mean"}}
 SIGLIP = Family("siglip", SIZES, build, RULES, vit.PREPROCESS, PATTERN, NAMES, FACTS)
 # fmt: on

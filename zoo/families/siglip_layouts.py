@@ -2,6 +2,8 @@
 
 from zoo.convert import Rule
 from zoo.families import layouts
+from zoo.families.clip_layouts import trunk
+from zoo.families.jax_layouts import SIGLIP
 
 # fmt: off
 POOL = ("gather.q", "gather.kv", "gather.out", "pool_norm", "mlp.up", "mlp.down")
@@ -39,5 +41,6 @@ GATHER = ("probe", "attention.in_proj_*", "attention.out_proj.*", "layernorm.*",
           "mlp.fc2.*")
 CLASSES = (*hf("vision_model."), Rule("classifier.*", "head.out.*"),
            *(Rule(f"vision_model.head.{name}", None) for name in GATHER))
-RULES = {"timm": TIMM, "hf": hf(), "hf_whole": WHOLE, "hf_classes": CLASSES}
+RULES = {"timm": TIMM, "trunk": trunk(TIMM), "big_vision": SIGLIP, "hf": hf(),
+         "hf_whole": WHOLE, "hf_classes": CLASSES}
 # fmt: on
