@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import Any
 
 import numpy
@@ -248,14 +249,24 @@ def siglip(**options):
     return vit(class_token=False, global_pool="map", **options)
 
 
+TEXT = dict(vocab_size=20, max_position_embeddings=8, hidden_size=32, num_hidden_layers=1,
+            num_attention_heads=2, intermediate_size=64)  # fmt: skip
+
+
 def siglip_hf():
-    text = dict(vocab_size=20, max_position_embeddings=8, hidden_size=32, num_hidden_layers=1,
-                num_attention_heads=2, intermediate_size=64)  # fmt: skip
-    return hf.SiglipModel(hf.SiglipConfig(text_config=text, vision_config=TINY))
+    return hf.SiglipModel(hf.SiglipConfig(text_config=TEXT, vision_config=TINY))
+
+
+def clip_whole_hf(act):
+    tower = {**TINY, "intermediate_size": 128, "hidden_act": act}
+    return hf.CLIPModel(hf.CLIPConfig(text_config=TEXT, vision_config=tower, projection_dim=16))
 
 
 QUICK = {"clip": torch.nn.GELU, "clip_quickgelu": timm.layers.QuickGELU}
 HF_ACTS = {"clip": "gelu", "clip_quickgelu": "quick_gelu"}
+
+
+TANH = partial(torch.nn.GELU, approximate="tanh")
 
 
 def clip(act):
@@ -332,6 +343,33 @@ def eva(**options):
     return vit(timm.models.eva.Eva, **options)
 
 
+BAAI = [("q_proj.bias", "q_bias"), ("v_proj.bias", "v_bias"), ("fc1_g", "w1"), ("fc1_x", "w2"),
+        ("fc1", "w12"), ("fc2", "w3"), ("mlp.norm", "mlp.ffn_ln")]  # fmt: skip
+
+
+def baai(peer, **more):
+    """timm's EVA-02 as its authors wrote it, with the turns of all places."""
+    state, turns = (
+        also(BAAI, **more)(peer),
+        torch.arange(4)[:, None] / 4 * 16 / 10000 ** (torch.arange(0, 8, 2) / 8),
+    )
+    turns = turns.repeat_interleave(2, 1)
+    both = torch.cat((turns[:, None].expand(4, 4, 8), turns[None].expand(4, 4, 8)), -1).reshape(
+        16, 16
+    )
+    for at in ("", "blocks.0.attn.", "blocks.1.attn."):
+        state |= {f"{at}rope.freqs_cos": both.cos(), f"{at}rope.freqs_sin": both.sin()}
+    return state
+
+
+def from_mim(peer, state):
+    """timm makes the norm of all tokens one of their mean."""
+    more = {"qkv_fused": False, "scale_mlp": True} if "blocks.0.attn.q_proj.weight" in state else {}
+    other = eva(**EVA02, **more, num_classes=0)
+    other.load_state_dict(timm.models.eva.checkpoint_filter_fn(state, other))
+    assert torch.equal(other.fc_norm.weight, peer.norm.weight)
+
+
 def dinov3(plus, qkvb):
     more = dict(swiglu_mlp=True, swiglu_align_to=8) if plus else {}
     return partial(
@@ -400,6 +438,59 @@ def npz(prefix, attn, norm, mlp, places, peer):
     return {prefix + key: tensor.contiguous() for key, tensor in theirs.items()}
 
 
+def siglip_npz(peer):
+    """timm's SigLIP as big_vision wrote it, with a text tower beside it."""
+    state = dict(peer.state_dict())
+    more = {"cls_token": torch.ones(1), "head.weight": torch.ones(1, 1), "head.bias": torch.ones(1)}
+    stand_in = SimpleNamespace(state_dict=lambda: {**state, **more})
+    theirs = npz("params/img/", 0, 1, 0, "pos_embedding", stand_in)
+    theirs = {
+        key: t for key, t in theirs.items() if "/img/cls" not in key and "/img/head" not in key
+    }
+    there, pool = "params/img/MAPHead_0", "attn_pool"
+    heads, k, v = f"{there}/MultiHeadDotProductAttention_0", *state[f"{pool}.kv.weight"].chunk(2)
+    k_bias, v_bias = state[f"{pool}.kv.bias"].chunk(2)
+    for name, weight, bias in (("query", state[f"{pool}.q.weight"], state[f"{pool}.q.bias"]),
+                               ("key", k, k_bias), ("value", v, v_bias)):  # fmt: skip
+        theirs[f"{heads}/{name}/kernel"] = weight.T.reshape(32, 2, 16)
+        theirs[f"{heads}/{name}/bias"] = bias.reshape(2, 16)
+    theirs[f"{heads}/out/kernel"] = state[f"{pool}.proj.weight"].T.reshape(2, 16, 32)
+    theirs[f"{heads}/out/bias"] = state[f"{pool}.proj.bias"]
+    for end, name in (("weight", "scale"), ("bias", "bias")):
+        theirs[f"{there}/LayerNorm_0/{name}"] = state[f"{pool}.norm.{end}"]
+    for i in (0, 1):
+        theirs[f"{there}/MlpBlock_0/Dense_{i}/kernel"] = state[f"{pool}.mlp.fc{i + 1}.weight"].T
+        theirs[f"{there}/MlpBlock_0/Dense_{i}/bias"] = state[f"{pool}.mlp.fc{i + 1}.bias"]
+    theirs[f"{there}/probe"] = state[f"{pool}.latent"]
+    text = {"Embed_0/embedding": (9, 16), "Encoder_0/encoderblock_0/LayerNorm_0/scale": (16,),
+            "Encoder_0/encoderblock_0/MultiHeadDotProductAttention_0/out/bias": (16,),
+            "Encoder_0/encoder_norm/bias": (16,), "head/kernel": (16, 32)}  # fmt: skip
+    theirs |= {f"params/txt/{key}": torch.ones(shape) for key, shape in text.items()}
+    theirs |= {"params/t": torch.ones(1), "params/b": torch.ones(1)}
+    return {key: tensor.contiguous() for key, tensor in theirs.items()}
+
+
+OPENCLIP_TEXT = {"text.transformer.resblocks.0.attn.in_proj_weight": (48, 16), "logit_scale": (),
+                 "text.transformer.resblocks.0.mlp.c_fc.bias": (16,), "text.ln_final.bias": (16,),
+                 "text.token_embedding.weight": (9, 16), "text.positional_embedding": (8, 16)}  # fmt: skip
+
+
+def openclip(peer):
+    """The picture tower as OpenAI wrote it, beside a text tower of its own."""
+    pictures = {key: t for key, t in openai(peer).items() if "visual" in key}
+    return {**pictures, **{key: torch.ones(shape) for key, shape in OPENCLIP_TEXT.items()}}
+
+
+def trunk(peer):
+    """timm's picture tower within an OpenCLIP, whose projection stands beside it without a bias."""
+    state = {f"visual.trunk.{key}": t for key, t in peer.state_dict().items()}
+    if "visual.trunk.head.weight" in state:
+        peer.head.bias.data.zero_()
+        state.pop("visual.trunk.head.bias")
+        state["visual.head.proj.weight"] = state.pop("visual.trunk.head.weight")
+    return {**state, **{key: torch.ones(shape) for key, shape in OPENCLIP_TEXT.items()}}
+
+
 def from_npz(peer, state):
     """timm reads the file, and has what it had."""
     before = {key: tensor.clone() for key, tensor in peer.state_dict().items()}
@@ -437,6 +528,8 @@ DINOV2 = {sort: partial(dinov2, *sort) for sort in SORTS}
 DINOV2_HF = {(giant, reg): partial(
     dinov2_hf, "Dinov2WithRegisters" if reg else "Dinov2", use_swiglu_ffn=bool(giant))
     for giant, reg in SORTS}  # fmt: skip
+EVAS = {"": {}, "_base": dict(qkv_fused=False, scale_mlp=True)}
+MIM = partial(baai, mask_token=(1, 1, 32), **{"lm_head.weight": (9, 32), "lm_head.bias": (9,)})
 PICTURES = pixels()
 BOTH = (lambda m, p: (m.features(PICTURES).x, p.forward_features(PICTURES)),
         lambda m, p: (m(PICTURES), p(PICTURES)))  # fmt: skip
@@ -444,6 +537,7 @@ LARGE = pixels(3, 64, 64)
 SEVEN = (("classes", 7),)
 EPS12 = (("eps", 1e-12),)
 HF: dict[str, Any] = {"hf": {}, "hf_v4": dict(state=on_disk, take=from_disk)}
+HF_WHOLE = {"hf_whole": HF["hf"], "hf_whole_v4": HF["hf_v4"]}
 HF_BODY = {"hf_body": HF["hf"], "hf_body_v4": HF["hf_v4"]}
 FRAMES = torch.randn(2, 64, 32, generator=torch.Generator().manual_seed(1))
 CASES = [
@@ -485,7 +579,7 @@ CASES = [
     *(Case("vit_mu_patch8_32.mae", layout, mae_hf,
            lambda m, p: (m.features(PICTURES).x,
                          p.vit(PICTURES, noise=torch.arange(16.0).expand(2, -1)).last_hidden_state),
-           None, EPS12, **how) for layout, how in HF.items()),
+           None, EPS12, **how) for layout, how in HF_WHOLE.items()),
     *(Case(f"vit_mu{giant}_patch8{reg}_dinov2", "timm", peer, BOTH[0])
       for (giant, reg), peer in DINOV2.items()),
     *(Case(f"vit_mu{giant}_patch8{reg}_dinov2", "fb", peer, BOTH[0], None,
@@ -504,6 +598,14 @@ CASES = [
     Case("vit_mu_patch8_siglip_32", "hf_whole", siglip_hf,
          lambda m, p: (m.features(PICTURES).x, p.vision_model(PICTURES).last_hidden_state),
          lambda m, p: (m(PICTURES), p.vision_model(PICTURES).pooler_output), (("activation", "gelu_tanh"),)),
+    Case("vit_mu_patch8_siglip_32", "trunk", partial(siglip, num_classes=0), *BOTH, (), trunk,
+         timm_filter("vision_transformer")),
+    Case("vit_mu_patch8_siglip_32", "big_vision", partial(siglip, num_classes=0, act_layer=TANH),
+         *BOTH, (("activation", "gelu_tanh"),), siglip_npz, from_npz),
+    *(Case(f"vit_mu_patch8_{name}_32", layout, partial(clip, act), *BOTH, (), state, take)
+      for name, act in QUICK.items()
+      for layout, state, take in (("openclip", openclip, from_openai),
+                                  ("trunk", trunk, timm_filter("vision_transformer")))),
     *(Case(f"vit_mu_patch8_{name}_32", "timm", partial(clip, act), *BOTH, (("bias", True),))
       for name, act in QUICK.items()),
     *(Case(f"vit_mu_patch8_{name}_32", "openai", partial(clip, act), BOTH[0], BOTH[1], (),
@@ -512,8 +614,20 @@ CASES = [
            lambda m, p: (m.features(PICTURES).x,
                          p.vision_model.post_layernorm(p.vision_model(PICTURES).last_hidden_state)),
            lambda m, p: (m(PICTURES), p(PICTURES).image_embeds)) for name, act in HF_ACTS.items()),
+    *(Case(f"vit_mu_patch8_{name}_32", "hf_whole", partial(clip_whole_hf, act),
+           lambda m, p: (m.features(PICTURES).x,
+                         p.vision_model.post_layernorm(p.vision_model(PICTURES).last_hidden_state)),
+           lambda m, p: (m(PICTURES), p.visual_projection(p.vision_model(PICTURES).pooler_output)))
+      for name, act in HF_ACTS.items()),
     *(Case(f"eva02_mu{base}_patch8_32", "timm", partial(eva, **EVA02, **more), *BOTH, SEVEN)
-      for base, more in {"": {}, "_base": dict(qkv_fused=False, scale_mlp=True)}.items()),
+      for base, more in EVAS.items()),
+    *(Case(f"eva02_mu{base}_patch8_32", "baai", partial(eva, **EVA02, **more), *BOTH, SEVEN, baai,
+           timm_filter("eva"))
+      for base, more in EVAS.items()),
+    *(Case(f"eva02_mu{base}_patch8_32", "baai_mim",
+           partial(eva, **EVA02, **more, num_classes=0, use_fc_norm=False), BOTH[0], None,
+           (("head", None), ("backbone.norm", "layer")), MIM, from_mim)
+      for base, more in EVAS.items()),
     *(Case(f"vit_mu{plus}_patch8_dinov3{qkvb}", "timm", dinov3(plus, qkvb), BOTH[0])
       for plus in ("", "_plus") for qkvb in ("", "_qkvb")),
     *(Case(f"vit_mu{plus}_patch8_dinov3_qkvb", "fb", dinov3(plus, "_qkvb"), BOTH[0], None, (),

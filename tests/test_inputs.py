@@ -464,7 +464,10 @@ def test_it_travels_as_json():
         (dict(size=8, std=0), r"std \(0.0, 0.0, 0.0\); it takes numbers above 0"),
         (dict(size=8, mean=float("nan")), "mean nan; it takes numbers"),
         (dict(size=8, crop=1.2), "crop 1.2; it takes a number above 0 and up to 1"),
-        (dict(size=8, mode="squish"), "one of crop, squash, pad; did you mean 'squash'"),
+        (
+            dict(size=8, mode="squish"),
+            "one of crop, crop_early, squash, pad; did you mean 'squash'",
+        ),
         (dict(size=8, interpolation="bicubc"), "did you mean 'bicubic'"),
         (dict(size=8, background=(0, 0, 256)), "three numbers from 0 to 255"),
         (dict(size=8, channels=0), "channels"),

@@ -7,6 +7,7 @@ from pathlib import Path
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 import numpy as np
+import peers
 import pytest
 import timm
 import torch
@@ -95,6 +96,23 @@ def test_a_file_of_torchvision(tmp_path, kind):
         zoo.load(file, name="vit_mu_patch8_32", layout="tim")
     with pytest.raises(ConversionError, match="pos_embed: missing"):
         zoo.load(file, name="vit_mu_patch8_32", layout="timm")
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("stacked", [False, True])
+def test_a_file_of_jax(tmp_path, stacked):
+    """SigLIP as big_vision wrote it, its blocks apart or together."""
+    peer = peers.noisy(peers.siglip(num_classes=0, act_layer=peers.TANH))
+    state = {key: tensor.numpy() for key, tensor in peers.siglip_npz(peer).items()}
+    if stacked:
+        first = [key for key in state if "/img/Transformer/encoderblock_0/" in key]
+        for key in first:
+            both = [state.pop(key.replace("block_0", f"block_{i}")) for i in (0, 1)]
+            state[key.replace("block_0", "block")] = np.stack(both)
+    np.savez(tmp_path / "w.npz", **state)
+    ours = zoo.load(tmp_path / "w.npz", name="vit_mu_patch8_siglip_32").eval()
+    assert ours.record.report.layout == "big_vision" and ours.record.report.carried == 7
+    assert close(ours(pixels()), peer(pixels()))
 
 
 def own(tmp_path, name="vit_mu_patch8_32"):
@@ -451,15 +469,16 @@ def test_pictures_are_read_as_the_folder_says(tmp_path):
     zoo.create("vit_mu_patch8_32", 3).save(tmp_path / "h", layout="hf")
     file = tmp_path / "h" / "preprocessor_config.json"
     facts = json.loads(file.read_text())
+    assert zoo.load(tmp_path / "h").record.preprocess.mode == "crop_early"  # as theirs is
+    sides = {"size": {"height": 32, "width": 32}, "do_center_crop": False}
+    file.write_text(json.dumps({**facts, **sides}))
     assert zoo.load(tmp_path / "h").record.preprocess.mode == "squash"  # as it stretches pictures
-    file.write_text(
-        json.dumps({**facts, "image_mean": [0.1, 0.2, 0.3], "resample": 2, "do_center_crop": True})
-    )
+    file.write_text(json.dumps({**facts, "image_mean": [0.1, 0.2, 0.3], "resample": 2}))
     prepare = zoo.load(tmp_path / "h").record.preprocess
     assert (
         prepare.mean == (0.1, 0.2, 0.3)
         and prepare.interpolation == "bilinear"
-        and prepare.mode == "crop"
+        and prepare.mode == "crop_early"
     )
     zoo.create("vit_tiny_patch16_224", ["a", "b"]).save(tmp_path / "t", layout="timm")
     file = tmp_path / "t" / "config.json"

@@ -128,6 +128,22 @@ def test_nothing_is_run_and_nothing_half_read(tmp_path, monkeypatch, what):
         assert "argparse.Namespace, which would have to be run" in said
 
 
+def test_what_flax_stacks_is_taken_apart(tmp_path):
+    both = np.arange(12.0, dtype=np.float32).reshape(2, 2, 3)
+    np.savez(tmp_path / "w.npz", **{"x/encoderblock/LayerNorm_0/scale": both, "x/cls": both[0]})
+    found, _ = read_weights(tmp_path / "w.npz")
+    assert found.keys() == {f"x/encoderblock_{i}/LayerNorm_0/scale" for i in (0, 1)} | {"x/cls"}
+    for i in (0, 1):
+        assert found[f"x/encoderblock_{i}/LayerNorm_0/scale"].tolist() == both[i].tolist()
+
+
+def test_bfloat16_of_numpy_files(tmp_path):
+    """Two bytes without a type, as numpy keeps those of ml_dtypes."""
+    wanted = torch.tensor([1.0, -2.5, 3.25e30], dtype=torch.bfloat16)
+    np.savez(tmp_path / "w.npz", a=wanted.view(torch.int16).numpy().view("V2"))
+    assert torch.equal(read_weights(tmp_path / "w.npz")[0]["a"], wanted)
+
+
 def test_objects_in_numpy_files_are_refused(tmp_path):
     np.savez(tmp_path / "w.npz", a=np.array([Harmful()], dtype=object))
     with pytest.raises(UserError, match=r"not a whole \.npz of numbers"):
@@ -146,7 +162,7 @@ HUB = """
 import sys
 from zoo.weights import fetch, read_weights, find_weights
 folder = fetch(sys.argv[1])
-print(sorted(read_weights(find_weights(folder))[0]), (folder / "config.json").exists())
+print(sorted(read_weights(find_weights(folder))[0]), len(list(folder.glob("*config.json"))))
 """
 
 
@@ -200,7 +216,9 @@ def test_a_model_of_the_hub_is_fetched_once_and_then_read_without_network(tmp_pa
     (tmp_path / "config.json").write_text("{}")
     names = [p.name for p in tmp_path.glob("model*")] if several else ["model.safetensors"]
     names = [n for n in names if not several or n != "model.safetensors"]
-    Hub.files = {name: (tmp_path / name).read_bytes() for name in ["config.json", *names]}
+    configs = ["config.json", "preprocessor_config.json"]
+    (tmp_path / configs[1]).write_text("{}")
+    Hub.files = {name: (tmp_path / name).read_bytes() for name in [*configs, *names]}
     assert not several or index.name in Hub.files
 
     def run(name, **more):
@@ -211,7 +229,7 @@ def test_a_model_of_the_hub_is_fetched_once_and_then_read_without_network(tmp_pa
         return subprocess.run(words, capture_output=True, text=True, env=env, timeout=120)
 
     done = run("some/model")
-    assert done.stdout == "['a.bias', 'a.weight'] True\n", done.stderr
+    assert done.stdout == "['a.bias', 'a.weight'] 2\n", done.stderr
     asked = len(Hub.asked)
     assert run("some/model", HF_HUB_OFFLINE="1").stdout == done.stdout and len(Hub.asked) == asked
     for name, more in (("some/other", {}), ("some/other", {"HF_HUB_OFFLINE": "1"})):

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import safetensors
 import safetensors.torch
 import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
 from zoo.errors import UserError
+from zoo.weights import read_safetensors
 
 CONFIG, WEIGHTS, FORMAT = "config.json", "model.safetensors", 1
 
@@ -107,13 +107,7 @@ def read_folder(folder: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     if version != FORMAT:
         got = f"{folder / CONFIG} says {version!r}: not written by it"
         raise UserError(f"{takes} in format {FORMAT}; {got}")
-    try:
-        with safetensors.safe_open(folder / WEIGHTS, "pt") as file:
-            pair = (file.metadata() or {}).get("pair")
-            state = {key: file.get_tensor(key) for key in file.keys()}  # not a dict
-    except (OSError, SafetensorError) as error:
-        got = f"{folder / WEIGHTS} is not a whole safetensors file: {error}"
-        raise UserError(f"{takes}; {got}") from error
-    if pair != config.get("pair"):
+    state, metadata = read_safetensors(folder / WEIGHTS, takes)
+    if metadata.get("pair") != config.get("pair"):
         raise UserError(f"{takes}; in {folder} the two are of different saves: save it again")
     return config, state

@@ -6,6 +6,7 @@ one error.
 
 import json
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from zoo import checkpoint, hf, weights
+from zoo import checkpoint, facts, hf, weights
 from zoo.convert import ConversionError, detect
 from zoo.errors import OptionError, UserError, suggest
 from zoo.extend import families
@@ -134,7 +135,7 @@ def foreign(place: Path, name: str | None, layout: str | None) -> Model:
         native.record,
         name=make.listed,
         labels=labels_in(config, native),
-        preprocess=prepare and replace(prepare, **picture_facts(config, file.parent)),
+        preprocess=prepare and replace(prepare, **picture_facts(make, config, file.parent)),
         report=report,
     )
     return native
@@ -156,6 +157,8 @@ class Make:
     """A name of its family; any, where columns are given."""
     columns: Mapping[str, Any]
     """What a config.json says otherwise."""
+    tagged: str = ""
+    """The name with a tag of timm's, where it has one."""
 
     @property
     def family(self) -> Family:
@@ -167,13 +170,15 @@ class Make:
         """The name that such models have."""
         return named(self.family, self.columns) if self.columns else self.name
 
-    def build(self, facts: Mapping[str, Any], head: Mapping[str, Any]) -> Model:
+    def build(self, told: Mapping[str, Any], head: Mapping[str, Any]) -> Model:
         """The model on the meta device, with the facts of a layout and options of its head."""
         with torch.device("meta"):
-            return create(self.name, **{**facts, **self.columns, **head})
+            return create(self.name, **{**told, **self.columns, **head})
 
 
-HEADS: tuple[dict[str, Any], ...] = ({"classes": 1}, {}, {"head": None})  # what files may hold
+# What files may hold; last a head without its last Linear, as the pooler of a body.
+HEADS: tuple[dict[str, Any], ...] = (
+    {"classes": 1}, {}, {"head": None}, {"head.classes": None})  # fmt: skip
 
 
 def made_of(name: str | None, config: Mapping[str, Any], place: Path) -> Make:
@@ -191,14 +196,16 @@ def made_of(name: str | None, config: Mapping[str, Any], place: Path) -> Make:
     tag = str((config.get("pretrained_cfg") or {}).get("tag") or known.partition(".")[2])
     plain = known.partition(".")[0]
     tagged = any(family.parse(f"{plain}.{tag}") for family in families()) if tag else False
-    return Make(f"{plain}.{tag}" if tagged else plain, {})
+    return Make(f"{plain}.{tag}" if tagged else plain, {}, "" if tagged else (name or ""))
 
 
 def named(family: Family, columns: Mapping[str, Any]) -> str | None:
     """The listed name that stands for these columns, None where there is none."""
+    spelled = re.compile(family.pattern).groupindex.keys() & columns.keys()  # in a name, or not
     for name in family.names:
         known = {k: v for k, v in (family.parse(name) or {}).items() if v is not None}
-        if all(columns.get(k, v) == v for k, v in known.items()):
+        absent = (columns[k] for k in spelled - known.keys())
+        if all(columns.get(k, v) == v for k, v in known.items()) and not any(absent):
             return name
     return None
 
@@ -213,16 +220,19 @@ def fitting(
         hint = suggest(layout, family.rules) or f"; there are {', '.join(family.rules)}"
         raise OptionError(f"load takes a layout of {family.name}; got {layout!r}{hint}", "layout")
     for one in [layout] if layout else family.rules:
-        facts = family.facts.get(one, {})
+        told = family.facts.get(one, {})
         for head in HEADS:
-            model = make.build(facts, head)
+            try:
+                model = make.build(told, head)
+            except OptionError:  # there is no head to have options
+                continue
             try:
                 detect({one: family.rules[one]}, state, model.state_dict(), parts_of(model))
             except ConversionError as error:
                 errors.append(str(error))
                 continue
             if "classes" in head:
-                model = make.build(facts, {"classes": classes_in(model, state, one)})
+                model = make.build(told, {"classes": classes_in(model, state, one)})
             return model, one
     nearest = min(errors, key=lambda text: text.count(";"))
     raise ConversionError(f"{place} is no {family.name} in a layout that is known: {nearest}")
@@ -251,24 +261,11 @@ def labels_in(config: Mapping[str, Any], model: Model) -> tuple[str, ...] | None
     return found if own else None
 
 
-MODES = {"center": "crop", "squash": "squash", "border": "pad"}  # timm's words
-FILTERS = {0: "nearest", 2: "bilinear", 3: "bicubic"}  # Pillow's numbers
-
-
-def picture_facts(config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """What a timm config.json, or transformers' preprocessor_config.json, says of pictures."""
-    timm, found = config.get("pretrained_cfg"), {}
-    if isinstance(timm, Mapping):
-        found = {ours: timm[key] for key, ours in
-                 {"mean": "mean", "std": "std", "interpolation": "interpolation",
-                  "crop_pct": "crop", "crop_mode": "mode"}.items() if key in timm}  # fmt: skip
-        found["mode"] = MODES.get(found.get("mode", "center"), "crop")
-    else:
-        other = read_config(folder / "preprocessor_config.json")
-        pairs = {"image_mean": "mean", "image_std": "std"}
-        found = {ours: other[key] for key, ours in pairs.items() if other.get(key)}
-        if other.get("resample") in FILTERS:
-            found["interpolation"] = FILTERS[other["resample"]]
-        if found:  # it stretches a picture unless it says that it cuts the middle out
-            found |= {} if other.get("do_center_crop") else {"mode": "squash", "crop": 1.0}
-    return {k: tuple(v) if isinstance(v, list) else v for k, v in found.items()}
+def picture_facts(make: "Make", config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """What timm's config.json or list, or transformers' preprocessor_config.json, says of
+    pictures."""
+    told = config.get("pretrained_cfg")
+    if isinstance(told, Mapping):
+        return facts.of_timm(told)
+    listed = "." in make.tagged
+    return facts.known_to_timm(make.tagged) if listed else facts.of_transformers(folder)

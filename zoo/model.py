@@ -35,10 +35,11 @@ class Record:
     """Conversion rules by layout; given by the family, not saved."""
     carried: Mapping[str, Mapping[str, Tensor]] = field(default_factory=dict, repr=False)
     """Tensors of a layout that the model has no use for, kept to be given back."""
-    writers: Mapping[str, Callable[[Any], Mapping[str, Any]]] = field(
+    writers: Mapping[str, Callable[[Any], tuple[Mapping[str, Tensor], Mapping[str, Any]]]] = field(
         default_factory=dict, repr=False, compare=False
     )
-    """What makes the JSON files beside the weights, by layout; given by the family, not saved."""
+    """What makes the tensors and the JSON files of another library's folder, by layout; given by
+    the family, not saved."""
     report: Any = field(default=None, repr=False, compare=False)
     """What became of each tensor, where it was loaded (`zoo.loading.Report`); not saved."""
     scale: tuple[tuple[float, float], ...] | None = None
@@ -130,9 +131,10 @@ class Model(nn.Module):
         such layout.
         """
         if layout != "zoo":
-            state, writers = self.state_for(layout), self.record.writers
+            self.rules_for(layout)
+            writers = self.record.writers
             one_of("save", "layout", layout, writers)
-            return checkpoint.write_foreign(folder, state, writers[layout](self))
+            return checkpoint.write_foreign(folder, *writers[layout](self))
         parts = {"adapter": self.adapter, "backbone": self.backbone, "head": self.head}
         state, prepare = self.state_dict(), self.record.preprocess
         record = {

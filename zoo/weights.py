@@ -24,6 +24,7 @@ INDEX = ".index.json"  # names the file of each tensor, where there are several
 FILES = ("model.safetensors", "pytorch_model.bin", "open_clip_model.safetensors",
          "open_clip_pytorch_model.bin")  # fmt: skip
 NAMES = tuple(name for file in FILES for name in (file, f"{file}{INDEX}"))  # in this order
+CONFIGS = ("config.json", "preprocessor_config.json", "processor_config.json")
 ENDINGS = (".safetensors", ".pth", ".pt", ".bin", ".npz", INDEX)
 # Where training scripts put the weights; averaged ones first, as timm takes them.
 NESTED = ("state_dict_ema", "model_ema", "state_dict", "model", "params", "module")
@@ -48,7 +49,7 @@ def find_weights(path: Path) -> Path:
 
 def fetch(name: str) -> Path:
     """A name on the Hub, "owner/model" or "owner/model@revision" -> the folder of its weights and
-    its config in the cache.
+    its configs in the cache.
 
     Each file is fetched once; HF_HUB_OFFLINE, HF_ENDPOINT and tokens are huggingface_hub's to read.
     UserError where there is no such model, no weights in it, or no network.
@@ -67,7 +68,8 @@ def fetch(name: str) -> Path:
             return None
 
     try:
-        file("config.json")
+        for beside in CONFIGS:
+            file(beside)
         found = next((path for n in NAMES if (path := file(n)) is not None), None)
         if found is None and unreachable:
             raise unreachable[-1]
@@ -95,7 +97,7 @@ def read_weights(path: Path) -> tuple[State, list[str]]:
     if path.name.endswith(INDEX):
         return read_shards(path)
     if path.name.endswith(".safetensors"):
-        held: Any = read_safetensors(path)
+        held: Any = read_safetensors(path)[0]
     elif path.name.endswith(".npz"):
         held = read_npz(path)
     else:
@@ -119,13 +121,17 @@ def read_weights(path: Path) -> tuple[State, list[str]]:
     return dict(held), notes
 
 
-def read_safetensors(path: Path) -> State:
-    """Tensors of a safetensors file; their memory is the file's."""
+def read_safetensors(path: Path, takes: str = TAKES) -> tuple[State, dict[str, str]]:
+    """A safetensors file -> (tensors, whose memory is the file's, and what it says of itself).
+
+    UserError, after what `takes` says, where it is none or not whole.
+    """
     try:
         with safetensors.safe_open(path, "pt") as file:
-            return {key: file.get_tensor(key) for key in file.keys()}  # not a dict
+            state = {key: file.get_tensor(key) for key in file.keys()}  # not a dict
+            return state, file.metadata() or {}
     except (OSError, SafetensorError) as error:
-        raise UserError(f"{TAKES}; {path} is not a whole safetensors file: {error}") from error
+        raise UserError(f"{takes}; {path} is not a whole safetensors file: {error}") from error
 
 
 def read_torch(path: Path) -> Mapping[str, Any]:
@@ -149,9 +155,27 @@ def read_npz(path: Path) -> State:
     """Arrays of a NumPy archive."""
     try:
         with np.load(path, allow_pickle=False) as file:
-            return {key: torch.from_numpy(file[key]) for key in file.files}
+            return unstacked({key: of_numpy(file[key]) for key in file.files})
     except (OSError, ValueError, TypeError, EOFError) as error:
         raise UserError(f"{TAKES}; {path} is not a whole .npz of numbers: {error}") from error
+
+
+def of_numpy(array: np.ndarray) -> Tensor:
+    """An array -> a tensor; NumPy has no bfloat16 and keeps its two bytes without a type."""
+    if array.dtype == np.dtype("V2"):
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
+
+
+def unstacked(held: State) -> State:
+    """Flax may keep a tensor for all blocks at once, ".../encoderblock/..."; -> one for each."""
+    state: State = {}
+    for key, tensor in held.items():
+        each = enumerate(tensor) if "/encoderblock/" in key else ()
+        state |= {key.replace("encoderblock/", f"encoderblock_{i}/"): one for i, one in each} or {
+            key: tensor
+        }
+    return state
 
 
 def read_shards(index: Path) -> tuple[State, list[str]]:

@@ -28,11 +28,17 @@ TIMM = (
     Rule("blocks.{i}.gamma_2", f"{BLOCK}.mlp_scale"),
     *layouts.TIMM,
 )
+PARTS = {5: ("layers.{i}", "attention.q_proj attention.v_proj", ""),
+         4: ("encoder.layer.{i}", "attention.attention.query attention.attention.value",
+             "attention.attention.")}
 INDEX = Rule("blocks.{i}.attn.relative_position_index", OURS, make=index)
 
 
-def hf(layer: str, q: str, v: str, bias: str, version: int) -> tuple[Rule, ...]:
+def hf(version: int, prefix: str = "beit.") -> tuple[Rule, ...]:
     """transformers' names of what BEiT has beyond a ViT, and the rest."""
+    block, qkv, part = PARTS[version]
+    layer, (q, v) = prefix + block, qkv.split()
+    bias = f"{part}relative_position_bias"
     return (
         Rule(f"{layer}.{q}.bias", f"{ATTN}.qkv.q_bias"),
         Rule(f"{layer}.{v}.bias", f"{ATTN}.qkv.v_bias"),
@@ -40,18 +46,17 @@ def hf(layer: str, q: str, v: str, bias: str, version: int) -> tuple[Rule, ...]:
         Rule(f"{layer}.{bias}.relative_position_index", None, make=index),
         Rule(f"{layer}.lambda_1", f"{BLOCK}.attn_scale"),
         Rule(f"{layer}.lambda_2", f"{BLOCK}.mlp_scale"),
-        Rule("beit.pooler.layernorm.*", "head.norm.*"),
-        *layouts.hf("beit.", version),
+        Rule(f"{prefix}pooler.layernorm.*", "head.norm.*"),
+        *layouts.hf(prefix, version),
     )
 
 
-V4 = "attention.attention"
 RULES = {
     "timm": TIMM,
     "microsoft": (INDEX, *TIMM),
-    "hf": hf("beit.layers.{i}", "attention.q_proj", "attention.v_proj",
-             "relative_position_bias", 5),
-    "hf_v4": hf("beit.encoder.layer.{i}", f"{V4}.query", f"{V4}.value",
-                f"{V4}.relative_position_bias", 4),
+    "hf": hf(5),
+    "hf_v4": hf(4),
+    "hf_body": hf(5, ""),
+    "hf_body_v4": hf(4, ""),
 }
 # fmt: on

@@ -23,11 +23,13 @@ LISTED = {"mu": "8_{}_32", "base": "32_{}_224 16_{}_224", "large": "14_{}_224 14
 
 
 def build(dim: int, depth: int, heads: int, patch: Sides, size: Sides, classes: int,
-          channels: int = 3, activation: str = "gelu", bias: bool = False) -> Configs:
+          channels: int = 3, activation: str = "gelu", bias: bool = False,
+          hidden: int | None = None) -> Configs:
     """Columns -> configs; the classes of the public weights are the axes of the shared space."""
     stem = PatchesConfig(dim=dim, size=size, patch=patch, channels=channels, bias=False,
                          norm="layer", eps=1e-5)
-    body = one_stage(dim=dim, depth=depth, heads=heads, eps=1e-5, activation=activation)
+    body = one_stage(dim=dim, depth=depth, heads=heads, eps=1e-5, activation=activation,
+                     hidden=hidden)
     return stem, body, ClassifyConfig(dim=dim, classes=classes, bias=bias)
 
 
@@ -36,10 +38,13 @@ def family(name: str, kind: str, sizes: Mapping[str, Mapping[str, Any]]) -> Fami
     names = tuple(f"vit_{row}_patch{end}" for row, ends in LISTED.items()
                   for end in ends.format(*[kind] * 2).split())
     pattern = rf"vit_(?P<row>\w+)_patch(?P<patch>\d+)_{kind}_(?P<size>\d+)"
-    facts = {"hf": {"resize": "plain"}}
-    return Family(name, sizes, build, RULES, PREPROCESS, pattern, names, facts)
+    return Family(name, sizes, build, RULES, PREPROCESS, pattern, names, FACTS)
 
 
+HF = {"resize": "plain"}
+# Their classifier reads the mean of the patches before the last norm.
+CLASSES = {**HF, "bias": True, "head.pool": "mean", "backbone.norm": "none"}
+FACTS = {"hf": HF, "hf_whole": HF, "hf_body": HF, "hf_classes": CLASSES}
 PREPROCESS = {"mean": (0.48145466, 0.4578275, 0.40821073),
               "std": (0.26862954, 0.26130258, 0.27577711), "interpolation": "bicubic"}
 CLIP = family("clip", "clip", SIZES)

@@ -1,5 +1,7 @@
 """Names that libraries give to CLIP's picture tower, and to the text tower, which is carried."""
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
@@ -14,12 +16,23 @@ IN_BLOCK = ("ln_1", "attn.in_proj_*", "attn.out_proj", "ln_2", "mlp.c_fc", "mlp.
 IN_LAYER = ("layer_norm1", " ".join(QKV), "self_attn.out_proj", "layer_norm2", "mlp.fc1", "mlp.fc2")
 
 
+def trunk(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
+    """timm's names within a file of OpenCLIP, whose text tower is carried."""
+    inner = (replace(rule, theirs=tuple(f"visual.trunk.{key}" for key in rule.keys))
+             for rule in rules)
+    return (PROJ, *inner, *TEXT)
+
+
 def carried(block: str, inner: tuple[str, ...], *others: str) -> tuple[Rule, ...]:
     """The text tower of a whole CLIP."""
     names = (f"{block}.{n}" + ("" if "*" in n else ".*") for part in inner for n in part.split())
     return tuple(Rule(name, None) for name in (*names, *others))
 
 
+PROJ = Rule("visual.head.proj.weight", "head.out.weight")
+TEXT = carried("text.transformer.resblocks.{i}", IN_BLOCK, "text.positional_embedding",
+               "text.token_embedding.weight", "text.ln_final.*", "text.text_projection",
+               "text.text_projection.*", "text.attn_mask", "logit_scale", "logit_bias")
 OPENAI = (
     *layouts.encoder("conv1", "transformer.resblocks.{i}", *IN_BLOCK, prefix="visual.",
                      last="ln_post"),
@@ -30,6 +43,7 @@ OPENAI = (
     *carried("transformer.resblocks.{i}", IN_BLOCK, "positional_embedding", "text_projection",
              "logit_scale", "token_embedding.weight", "ln_final.*", "attn_mask"),
 )
+OPENCLIP = (*OPENAI, *TEXT)  # where the text tower is a part by itself
 
 
 def places(parts: Parts) -> Tensor:
@@ -38,18 +52,25 @@ def places(parts: Parts) -> Tensor:
     return torch.arange((h // y) * (w // x) + 1)[None]
 
 
+VISION = "vision_model."
 HF = (
     *layouts.encoder("embeddings.patch_embedding", "encoder.layers.{i}", *IN_LAYER,
-                     prefix="vision_model.", last="post_layernorm"),
-    Rule("vision_model.embeddings.class_embedding", "adapter.token", form="d -> 1 d"),
-    Rule("vision_model.embeddings.position_embedding.weight", "adapter.position"),
-    Rule("vision_model.embeddings.position_ids", None, make=places),
-    Rule("vision_model.pre_layrnorm.*", "adapter.norm.*"),
-    Rule("visual_projection.weight", "head.out.weight"),
+                     prefix=VISION, last="post_layernorm"),
+    Rule(f"{VISION}embeddings.class_embedding", "adapter.token", form="d -> 1 d"),
+    Rule(f"{VISION}embeddings.position_embedding.weight", "adapter.position"),
+    Rule(f"{VISION}embeddings.position_ids", None, make=places),
+    Rule(f"{VISION}pre_layrnorm.*", "adapter.norm.*"),
+)
+PROJECTED = (*HF, Rule("visual_projection.weight", "head.out.weight"))
+CLASSES = (*HF, Rule("classifier.*", "head.out.*"), Rule(f"{VISION}post_layernorm.*", None))
+WHOLE = (
+    *PROJECTED,
     *carried("text_model.encoder.layers.{i}", IN_LAYER, "logit_scale", "text_projection.weight",
              "text_model.final_layer_norm.*",
              *(f"text_model.embeddings.{name}" for name in (
                  "token_embedding.weight", "position_embedding.weight", "position_ids"))),
 )
-RULES = {"timm": TIMM, "openai": OPENAI, "hf": HF}
+RULES = {"timm": TIMM, "openai": OPENAI, "openclip": OPENCLIP, "trunk": trunk(TIMM),
+         "hf": PROJECTED, "hf_whole": WHOLE, "hf_body": layouts.body_of(HF, VISION),
+         "hf_classes": CLASSES}
 # fmt: on

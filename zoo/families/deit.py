@@ -1,6 +1,9 @@
 """DeiT, distilled or not (Touvron et al. 2020, arXiv:2012.12877), and DeiT-3 (2022,
 arXiv:2204.07118); timm's names: deit_small_distilled_patch16_224, deit3_small_patch16_224."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from zoo.adapters import PatchesConfig
 from zoo.convert import Rule
 from zoo.families import layouts, vit
@@ -25,8 +28,13 @@ DISTILLED = (Rule("dist_token", "adapter.registers", lead=1), Rule("head_dist.*"
              *layouts.TIMM)
 FB3 = (Rule("blocks.{i}.gamma_1", f"{BLOCK}.attn_scale"),
        Rule("blocks.{i}.gamma_2", f"{BLOCK}.mlp_scale"), *layouts.TIMM)
-HF = (Rule("deit.embeddings.distillation_token", "adapter.registers", lead=1),
-      Rule("cls_classifier.*", "head.out.*"), Rule("distillation_classifier.*", "head.second.*"))
+BOTH = (Rule("cls_classifier.*", "head.out.*"), Rule("distillation_classifier.*", "head.second.*"))
+
+
+def hf(version: int, *heads: Rule, prefix: str = "deit.") -> tuple[Rule, ...]:
+    """transformers' names, with two Linears, one or none."""
+    token = Rule(f"{prefix}embeddings.distillation_token", "adapter.registers", lead=1)
+    return (token, *heads, *layouts.hf(prefix, version))
 
 
 def build(dim: int, depth: int, heads: int, patch: Sides, size: Sides, channels: int = 3,
@@ -41,19 +49,22 @@ def build(dim: int, depth: int, heads: int, patch: Sides, size: Sides, channels:
 
 
 def family(name: str, listed: dict[str, str], rules: dict[str, tuple[Rule, ...]],
-           **columns: int) -> Family:
+           facts: Mapping[str, Mapping[str, Any]] = vit.FACTS, **columns: int) -> Family:
     """One of the three: its names, its layouts, its columns."""
     names = tuple(name.format(row) + f"_patch{end}" for row, ends in listed.items()
                   for end in ends.split())
     pattern = name.format(r"(?P<row>\w+)") + r"_patch(?P<patch>\d+)_(?P<size>\d+)"
     sizes = {row: {**size, **columns} for row, size in SIZES.items()}
     return Family(name.replace("_{}", ""), sizes, build, rules, vit.IMAGENET, pattern, names,
-                  vit.FACTS)
+                  facts)
 
 
+SINGLE = {**vit.HF_FACTS, "head.distilled": False}
 DEIT = family("deit_{}", LISTED, vit.RULES)
 DEIT_DISTILLED = family("deit_{}_distilled", LISTED, {
-    "timm": DISTILLED, "hf": HF + layouts.hf("deit."), "hf_v4": HF + layouts.hf("deit.", 4)},
-    distilled=True)
+    "timm": DISTILLED, "hf": hf(5, *BOTH), "hf_v4": hf(4, *BOTH),
+    "hf_single": hf(5), "hf_single_v4": hf(4),  # two tokens, of which one is read
+    "hf_body": hf(5, prefix=""), "hf_body_v4": hf(4, prefix="")},
+    {**vit.FACTS, "hf_single": SINGLE, "hf_single_v4": SINGLE}, distilled=True)
 DEIT3 = family("deit3_{}", LISTED3, {"timm": layouts.TIMM, "fb": FB3}, version=3)
 # fmt: on

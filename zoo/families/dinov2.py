@@ -3,8 +3,9 @@ arXiv:2309.16588); timm's names: vit_small_patch14_dinov2, vit_small_patch14_reg
 
 from zoo.adapters import PatchesConfig
 from zoo.convert import Rule
-from zoo.families import layouts, vit
-from zoo.families.family import BLOCK, Configs, Family
+from zoo.families import vit
+from zoo.families.dinov2_layouts import CLASSES, RULES, RULES_GIANT
+from zoo.families.family import Configs, Family
 from zoo.heads import ClassifyConfig
 from zoo.nn.backbone import one_stage
 
@@ -19,31 +20,11 @@ GIANT = {  # its MLPs are gated
     "mu_giant": dict(dim=32,   depth=2,  heads=2, size=32, hidden=88),
     "giant":   dict(dim=1536, depth=40, heads=24, hidden=4096),
 }
-MASK = Rule("mask_token", None)
-FB = (Rule("register_tokens", "adapter.registers", lead=1), MASK, *layouts.TIMM)
-FB_GIANT = (Rule("blocks.{i}.mlp.w12.*", f"{BLOCK}.mlp.up.*"),
-            Rule("blocks.{i}.mlp.w3.*", f"{BLOCK}.mlp.down.*"), *FB)
-
-
-def hf(up: str, down: str, version: int = 5) -> tuple[Rule, ...]:
-    """transformers' names, see `layouts.hf`."""
-    layer, qkv, out = "encoder.layer.{i}", ("query", "key", "value"), "attention.output.dense"
-    split = (f"attention.{n[0]}_proj" if version == 5 else f"attention.attention.{n}" for n in qkv)
-    names = ("norm1", " ".join(split), "attention.o_proj" if version == 5 else out, "norm2")
-    return (
-        *layouts.front("embeddings.cls_token", "embeddings.position_embeddings",
-                       "embeddings.register_tokens"),
-        *layouts.encoder("embeddings.patch_embeddings.projection", layer, *names, up, down,
-                         last="layernorm"),
-        Rule(f"{layer}.layer_scale1.lambda1", f"{BLOCK}.attn_scale"),
-        Rule(f"{layer}.layer_scale2.lambda1", f"{BLOCK}.mlp_scale"),
-        Rule("embeddings.mask_token", None),
-    )
 
 
 def build(dim: int, depth: int, heads: int, patch: int, size: int = 518, registers: int = 0,
           hidden: int | None = None, channels: int = 3, classes: int | None = None,
-          class_row: bool = False, resize: str = "antialias") -> Configs:
+          class_row: bool = False, resize: str = "antialias", pool: str = "class") -> Configs:
     """Columns -> configs; `class_row`: registers, and yet a position for the class token. With
     registers every library fits the table alike, whatever `resize` says."""
     stem = PatchesConfig(dim=dim, size=size, patch=patch, channels=channels, registers=registers,
@@ -51,18 +32,14 @@ def build(dim: int, depth: int, heads: int, patch: int, size: int = 518, registe
                          resize="antialias" if registers else resize)
     gated = {"gated": True, "activation": "silu", "hidden": hidden} if hidden else {}
     body = one_stage(dim=dim, depth=depth, heads=heads, layer_scale=1e-5, **gated)
-    return stem, body, None if classes is None else ClassifyConfig(dim=dim, classes=classes)
+    return stem, body, None if classes is None else ClassifyConfig(dim, classes, pool=pool)
 
 
 PATTERN = r"vit_(?P<row>\w+?)_patch(?P<patch>\d+)(_reg(?P<registers>\d+))?_dinov2"
 HF = {"class_row": True, "resize": "plain"}
-FACTS = {"fb": {"class_row": True, "resize": "offset"}, "hf": HF, "hf_v4": HF}
+FACTS = {"fb": {"class_row": True, "resize": "offset"}, "hf": HF, "hf_v4": HF,
+         **{name: {**HF, "pool": "class_mean"} for name in CLASSES}}
 PREPROCESS = {**vit.IMAGENET, "crop": 1.0}
-RULES = {"timm": layouts.TIMM, "fb": FB, "hf": hf("mlp.fc1", "mlp.fc2"),
-         "hf_v4": hf("mlp.fc1", "mlp.fc2", 4)}
-RULES_GIANT = {"timm": layouts.TIMM, "fb": FB_GIANT,
-               "hf": hf("mlp.gate_proj mlp.up_proj", "mlp.down_proj"),
-               "hf_v4": hf("mlp.weights_in", "mlp.weights_out", 4)}
 
 
 def family(name: str, sizes: dict[str, dict[str, int]],

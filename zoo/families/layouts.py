@@ -1,5 +1,7 @@
 """Names that libraries give to what every ViT has."""
 
+from dataclasses import replace
+
 from zoo.convert import Rule
 from zoo.families.family import BLOCK
 
@@ -22,6 +24,13 @@ def encoder(stem: str, block: str, *names: str, prefix: str = "", last: str = "n
         whole = (f"{prefix}{block}.{n}" + ("" if "*" in n else ".*") for n in theirs.split())
         rules.append(Rule(tuple(whole), f"{BLOCK}.{ours}.*"))
     return tuple(rules)
+
+
+def body_of(rules: Rules, prefix: str) -> Rules:
+    """The names in files of a body alone, which lack the prefix."""
+    return tuple(
+        replace(rule, theirs=tuple(key.removeprefix(prefix) for key in rule.keys)) for rule in rules
+    )
 
 
 # fmt: off

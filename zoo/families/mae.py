@@ -28,8 +28,12 @@ def decoder(prefix: str, block: str, inner: tuple[str, ...]) -> tuple[Rule, ...]
 RULES = {
     "timm": (*layouts.TIMM, Rule("norm.*", None)),
     "fb": layouts.TIMM + decoder("", "decoder_blocks.{i}", INNER),
-    "hf": layouts.hf("vit.") + decoder("decoder.", "decoder_layers.{i}", HF_INNER),
-    "hf_v4": layouts.hf("vit.", 4) + decoder("decoder.", "decoder_encoder.layer.{i}", V4_INNER),
+    "hf": layouts.hf("vit."),
+    "hf_body": layouts.hf(""),
+    "hf_body_v4": layouts.hf("", 4),
+    "hf_whole": layouts.hf("vit.") + decoder("decoder.", "decoder_layers.{i}", HF_INNER),
+    "hf_whole_v4": layouts.hf("vit.", 4) + decoder("decoder.", "decoder_encoder.layer.{i}",
+                                                   V4_INNER),
 }
 
 
@@ -49,4 +53,5 @@ NAMES = tuple(
     f"vit_{end}.mae"
     for end in ("mu_patch8_32", "base_patch16_224", "large_patch16_224", "huge_patch14_224")
 )
-MAE = Family("mae", SIZES, build, RULES, vit.IMAGENET, rf"{vit.PATTERN}\.mae", NAMES, vit.FACTS)
+FACTS = vit.FACTS | dict.fromkeys(("hf_whole", "hf_whole_v4"), vit.HF_FACTS)
+MAE = Family("mae", SIZES, build, RULES, vit.IMAGENET, rf"{vit.PATTERN}\.mae", NAMES, FACTS)

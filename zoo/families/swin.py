@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from zoo.adapters import SwinPatches, SwinPatchesConfig
 from zoo.families.family import Configs, Family, Sides
+from zoo.families.layouts import body_of
 from zoo.families.swin_layouts import FLAT, INDEX, MASK, SPLIT, SPLIT_V4, TABLE, layout
 from zoo.heads import ClassifyConfig
 from zoo.nn import BackboneConfig
@@ -43,6 +44,10 @@ RULES = {
 }
 
 
+for each in ("hf", "hf_v4"):
+    RULES[each.replace("hf", "hf_body")] = body_of(RULES[each], "swin.")
+
+
 def build(dim: int, depths: tuple[int, ...], heads: tuple[int, ...], patch: int, window: int,
           size: Sides, channels: int = 3, classes: int = 1000, pad: str = "mask") -> Configs:
     """Columns -> configs."""
@@ -59,6 +64,7 @@ PATTERN = r"swin_(?P<row>\w+)_patch(?P<patch>\d+)_window(?P<window>\d+)_(?P<size
 PREPROCESS = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225),
               "interpolation": "bicubic", "crop": 0.9}
 BEFORE = {"pad": "attend"}  # padding comes before the shift, and is attended
-FACTS = {"timm": {"pad": "attend_after"}, **dict.fromkeys(("torchvision", "hf", "hf_v4"), BEFORE)}
+FACTS = {"timm": {"pad": "attend_after"}, **dict.fromkeys(
+    ("torchvision", "hf", "hf_v4", "hf_body", "hf_body_v4"), BEFORE)}
 # fmt: on
 SWIN = Family("swin", SIZES, build, RULES, PREPROCESS, PATTERN, NAMES, FACTS)

@@ -5,6 +5,7 @@ from zoo.adapters import SwinPatches, SwinPatchesConfig
 from zoo.convert import Rule
 from zoo.families import swin
 from zoo.families.family import Configs, Family, Sides
+from zoo.families.layouts import body_of
 from zoo.families.swin_layouts import FLAT, INDEX, MASK, OFFSETS, SPLIT_V4, layout
 from zoo.heads import ClassifyConfig
 from zoo.nn import BackboneConfig
@@ -46,6 +47,9 @@ RULES = {
                  *position("attention.self", "continuous_position_bias_mlp"),
                  *(Rule(*pair) for pair in HF_QKV.items())),
 }
+
+
+RULES["hf_body"] = body_of(RULES["hf"], "swinv2.")
 
 
 def build(dim: int, depths: tuple[int, ...], heads: tuple[int, ...], window: int, size: Sides,

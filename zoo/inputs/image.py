@@ -110,6 +110,7 @@ def fit_picture(
     any other picture.
     """
     width, height = picture.size
+    early, mode = mode == "crop_early", mode.removesuffix("_early")
     rows, columns = (int(side / crop) for side in size)  # the size before the cut
     whole = int if mode == "crop" and rows == columns else round  # as torchvision and timm do
     if mode != "squash":
@@ -118,7 +119,9 @@ def fit_picture(
             columns = max(whole(rows * width / height), 1)
         else:
             rows = max(whole(columns * height / width), 1)
-    (top, bottom), (left, right) = _middle(rows, size[0]), _middle(columns, size[1])
+    (top, bottom), (left, right) = (
+        _middle(side, kept, early) for side, kept in zip((rows, columns), size, strict=True)
+    )
     box = (
         left * width / columns,
         top * height / rows,
@@ -140,9 +143,9 @@ def to_tensor(picture: Image.Image) -> Tensor:
     return torch.from_numpy(pixels).permute(2, 0, 1).contiguous()
 
 
-def _middle(resized: int, size: int) -> tuple[int, int]:
+def _middle(resized: int, size: int, early: bool) -> tuple[int, int]:
     """Where the middle `size` pixels of `resized` start and end, or all of them if fewer."""
-    start = round(max(resized - size, 0) / 2)
+    start = (int if early else round)(max(resized - size, 0) / 2)
     return start, start + min(resized, size)
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 INTERPOLATIONS = ("nearest", "box", "bilinear", "hamming", "bicubic", "lanczos")
-MODES = ("crop", "squash", "pad")
+MODES = ("crop", "crop_early", "squash", "pad")
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,9 @@ class Preprocess(Prepare, kind="picture"):
     crop: float = 1.0
     """How much of the resized picture's side is kept, as in timm's crop_pct."""
     mode: str = "crop"
-    """"crop": keep the proportions, cut the middle out. "squash": stretch. "pad": keep the
-    proportions, show the whole picture, fill the rest with `background`."""
+    """"crop": keep the proportions, cut the middle out. "crop_early": the same, half a pixel
+    further left or up where the middle falls between two (transformers). "squash": stretch. "pad":
+    keep the proportions, show the whole picture, fill the rest with `background`."""
     background: tuple[int, int, int] = (255, 255, 255)
     """What is behind transparent pixels and beside padded pictures: RGB, 0 to 255."""
 

@@ -1,0 +1,126 @@
+"""How pictures are read is a fact of a checkpoint: from what timm and transformers write beside
+weights, from timm's list of its own, and back."""
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from zoo.errors import OptionError, UserError
+from zoo.shapes import pair
+
+PROCESSOR, PROCESSORS = "preprocessor_config.json", "processor_config.json"
+MODES = {"center": "crop", "squash": "squash", "border": "pad"}  # timm's words
+FILTERS = ("nearest", "lanczos", "bilinear", "bicubic", "box", "hamming")  # by Pillow's numbers
+SAID = {"mean": "mean", "std": "std", "interpolation": "interpolation", "crop_pct": "crop"}
+
+
+def of_timm(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A pretrained_cfg of timm -> arguments of Preprocess, those that it says."""
+    found = {ours: config[key] for key, ours in SAID.items() if config.get(key) is not None}
+    sides = config.get("input_size")
+    if sides is not None:
+        found["size"] = tuple(sides[1:])
+    found["mode"] = MODES.get(config.get("crop_mode") or "center", "crop")
+    if found["mode"] == "pad" and len(found.get("mean", ())) == 3:  # it fills with the mean
+        found["background"] = tuple(round(255 * v) for v in found["mean"])
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in found.items()}
+
+
+def known_to_timm(name: str) -> dict[str, Any]:
+    """A name of timm with a tag, "vit_base_patch16_224.augreg_in1k" -> arguments of Preprocess.
+
+    OptionError where timm has no such tag.
+    """
+    import timm  # which takes a second, and is asked for nothing else
+
+    try:
+        config = timm.get_pretrained_cfg(name)
+    except RuntimeError:  # it knows the model, not the tag
+        config = None
+    if config is None:
+        plain, _, tag = name.partition(".")
+        tags = [n.partition(".")[2] for n in timm.list_pretrained(f"{plain}.*")]
+        has = f"those of {plain} are {', '.join(tags)}" if tags else f"there are none of {plain}"
+        raise OptionError(f"load takes the tags of timm; {tag!r} is none: {has}", "name")
+    return of_timm(config.to_dict())
+
+
+def of_transformers(folder: Path) -> dict[str, Any]:
+    """A folder's preprocessor_config.json, or what processor_config.json says of pictures ->
+    arguments of Preprocess, those that it says.
+
+    UserError for a picture processor that does what Preprocess cannot.
+    """
+    given = read(folder / PROCESSOR) or read(folder / PROCESSORS).get("image_processor") or {}
+    if not isinstance(given, Mapping) or not given.get("image_mean"):
+        return {}
+    if given.get("do_resize") is False or given.get("do_pad"):
+        wants = "load takes a picture processor that resizes and does not pad"
+        raise UserError(f"{wants}; that of {folder} does not")
+    found: dict[str, Any] = {"mean": given["image_mean"], "std": given["image_std"]}
+    if given.get("do_normalize") is False:
+        found = {"mean": (0.0,), "std": (1.0,)}
+    white = 255 * given.get("rescale_factor", 1 / 255)  # what white becomes before that
+    if abs(white - 1) > 1e-6:
+        found = {key: [v / white for v in values] for key, values in found.items()}
+    if given.get("resample") in range(len(FILTERS)):
+        found["interpolation"] = FILTERS[given["resample"]]
+    size, cut = given.get("size"), given.get("crop_size") or given.get("size")
+    short = size.get("shortest_edge") if isinstance(size, Mapping) else None
+    found["mode"] = "squash" if short is None else "crop_early"
+    resized, kept = sides(size), sides(cut if given.get("do_center_crop") else size)
+    if resized and kept:
+        found |= {"size": kept, "crop": share(kept[0], resized[0])}
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in found.items()}
+
+
+def read(file: Path) -> Mapping[str, Any]:
+    """A JSON object, {} where there is none."""
+    try:
+        found = json.loads(file.read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, Mapping) else {}
+
+
+def sides(size: Any) -> tuple[int, int] | None:
+    """transformers' ways to write a size -> (height, width)."""
+    if isinstance(size, Mapping):
+        edge = size.get("shortest_edge")
+        size = (size.get("height", edge), size.get("width", edge))
+    return None if size is None or None in pair(size) else pair(size)
+
+
+def share(kept: int, resized: int) -> float:
+    """The crop that makes `int(kept / crop)` the size before the cut."""
+    crop = min(kept / resized, 1.0)
+    while int(kept / crop) < resized:
+        crop = math.nextafter(crop, 0)
+    return crop
+
+
+def timm_facts(prepare: Any) -> dict[str, Any]:
+    """A Preprocess -> the part of a pretrained_cfg."""
+    words = {ours: theirs for theirs, ours in MODES.items()}
+    mode = words[prepare.mode.removesuffix("_early")]
+    return {"interpolation": prepare.interpolation, "crop_pct": prepare.crop, "crop_mode": mode,
+            "mean": list(prepare.mean), "std": list(prepare.std)}  # fmt: skip
+
+
+def processor(prepare: Any) -> dict[str, Any] | None:
+    """A Preprocess -> transformers' preprocessor_config.json; None where theirs cannot do so."""
+    (height, width), crop = prepare.size, prepare.crop
+    before = [int(side / crop) for side in prepare.size]
+    size = {"height": before[0], "width": before[1]}
+    if prepare.mode.startswith("crop") and height == width:
+        size = {"shortest_edge": before[0]}
+    elif prepare.mode != "squash":
+        return None
+    return {
+        "image_processor_type": "BitImageProcessor", "do_resize": True, "do_rescale": True,
+        "do_normalize": True, "rescale_factor": 1 / 255, "image_mean": list(prepare.mean),
+        "image_std": list(prepare.std), "resample": FILTERS.index(prepare.interpolation),
+        "size": size, "do_center_crop": True, "crop_size": {"height": height, "width": width},
+    }  # fmt: skip
