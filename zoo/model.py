@@ -14,6 +14,7 @@ from zoo.inputs import Prepare
 from zoo.inputs.predict import predict
 from zoo.nn import Part
 from zoo.nn.config import to_plain
+from zoo.ops import as_map
 from zoo.tokens import Details, Tokens
 
 CARRIED = "carried."  # what tensors' names start with in a file when the model has no use for them
@@ -75,13 +76,25 @@ class Model(nn.Module):
         shown = Details()
         for name in details:
             one_of("Model", "details", name, vars(shown))
-        tokens = self.backbone(self.adapter(*inputs, **named), details=shown, show=details)
+        maps = getattr(self.head, "reads_maps", False)
+        tokens = self.adapter(*inputs, **named)
+        tokens = self.backbone(tokens, details=shown, show=details, stages=maps)
         answer = tokens if self.head is None else self.head(tokens)
         return (answer, shown) if details else answer
 
     def features(self, *inputs: Any, **named: Any) -> Tokens:
         """Raw tensors -> Tokens after the last norm, prefix tokens included."""
         return self.backbone(self.adapter(*inputs, **named))
+
+    def maps(self, *inputs: Any, **named: Any) -> list[Tensor]:
+        """Raw tensors -> one map per stage, finest first: (B, C, H, W), of a video (B, C, T, H, W).
+
+        Each is what leaves the stage, before the next one's merge; the last has passed the last
+        norm. A ViT has one stage, so one map; `zoo.nn.Pyramid` makes four scales of it. ShapeError
+        for tokens that are no whole grid.
+        """
+        tokens = self.backbone(self.adapter(*inputs, **named), stages=True)
+        return [as_map(stage) for stage in tokens.stages]
 
     def extra_repr(self) -> str:
         """Name and size, for print(model)."""
