@@ -14,6 +14,7 @@ from zoo.inputs import Prepare
 from zoo.inputs.predict import predict
 from zoo.nn import Part
 from zoo.nn.config import to_plain
+from zoo.ops import as_map
 from zoo.tokens import Details, Tokens
 
 CARRIED = "carried."  # what tensors' names start with in a file when the model has no use for them
@@ -76,7 +77,9 @@ class Model(nn.Module):
         shown = Details()
         for name in details:
             one_of("Model", "details", name, vars(shown))
-        tokens = self.backbone(self.adapter(*inputs, **named), details=shown, show=details)
+        maps = getattr(self.head, "reads_maps", False)
+        tokens = self.adapter(*inputs, **named)
+        tokens = self.backbone(tokens, details=shown, show=details, stages=maps)
         answer = tokens if self.head is None else self.head(tokens)
         return (answer, shown) if details else answer
 
@@ -89,16 +92,22 @@ class Model(nn.Module):
         i and the block, one more than there are blocks the last norm and the head."""
         start, stages = 0, self.backbone.get_submodule("stages")
         for s, stage in enumerate(stages.children()):
-            path, blocks = (
-                f"backbone.stages.{s}.",
-                len(list(stage.get_submodule("blocks").children())),
-            )
-            inner = f"{name}.".removeprefix(path)
-            if inner != f"{name}.":
-                kind, _, rest = inner.partition(".")
-                return start + 1 + (int(rest.split(".")[0]) if kind == "blocks" and rest else 0)
-            start += blocks
+            path, inner = f"backbone.stages.{s}.", f"{name}."
+            if inner.startswith(path):
+                _, blocks, block = inner.removeprefix(path).partition("blocks.")
+                return start + 1 + (int(block.split(".")[0]) if blocks and block else 0)
+            start += len(list(stage.get_submodule("blocks").children()))
         return 0 if name.split(".")[0] == "adapter" else start + 1
+
+    def maps(self, *inputs: Any, **named: Any) -> list[Tensor]:
+        """Raw tensors -> one map per stage, finest first: (B, C, H, W), of a video (B, C, T, H, W).
+
+        Each is what leaves the stage, before the next one's merge; the last has passed the last
+        norm. A ViT has one stage, so one map; `zoo.nn.Pyramid` makes four scales of it. ShapeError
+        for tokens that are no whole grid.
+        """
+        tokens = self.backbone(self.adapter(*inputs, **named), stages=True)
+        return [as_map(stage) for stage in tokens.stages]
 
     def extra_repr(self) -> str:
         """Name and size, for print(model)."""

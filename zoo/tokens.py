@@ -28,6 +28,12 @@ class Tokens:
     """(B, T) int64: which sample each token is of, where several are packed in a row."""
     pick: Tensor | None = None
     """(B,) int64: the token that stands for the sample, where the ids say so."""
+    size: tuple[int, ...] | None = None
+    """Sides in pixels of what the grid was cut from, (h, w) or (t, h, w), before any padding."""
+    stride: tuple[int, ...] | None = None
+    """Pixels from one token of the grid to the next, on those axes."""
+    stages: "tuple[Tokens, ...]" = ()
+    """What each stage of the backbone gave, for heads that read maps; the last is this one."""
 
     def replace(self, **changes: Any) -> Self:
         """A copy with some fields changed."""
@@ -47,17 +53,19 @@ class Details:
     """Scalars to be added to a loss, such as the load balance of routed experts."""
 
 
-_TENSORS = ("x", "keep", "positions", "sample", "pick")
+_TENSORS = ("x", "keep", "positions", "sample", "pick", "stages")
+_FACTS = ("grid", "prefix", "size", "stride")
 
 
-def _flatten(tokens: Tokens) -> tuple[list[Tensor], Any]:
+def _flatten(tokens: Tokens) -> tuple[list[Any], Any]:
     present = tuple(name for name in _TENSORS if getattr(tokens, name) is not None)
-    return [getattr(tokens, name) for name in present], (present, tokens.grid, tokens.prefix)
+    facts = tuple((name, getattr(tokens, name)) for name in _FACTS)
+    return [getattr(tokens, name) for name in present], (present, facts)
 
 
 def _unflatten(tensors: Any, context: Any) -> Tokens:
-    present, grid, prefix = context
-    return Tokens(**dict(zip(present, tensors, strict=True)), grid=grid, prefix=prefix)
+    present, facts = context
+    return Tokens(**dict(zip(present, tensors, strict=True)), **dict(facts))
 
 
 # Sharding, export and data-parallel hooks look for tensors inside a pytree.

@@ -88,7 +88,8 @@ class GridAdapter(Adapter[C]):
             x = add_positions(x, table[-x.shape[1] :], c.position)
             front = table[: -x.shape[1]] if len(table) > x.shape[1] else None
         places = grid_places(grid, self.special, x.device, c.extent, c.centred)
-        tokens = self.tokens(x, front, positions=places, grid=(1, *grid)[-3:])
+        sides = {"size": tuple(pixels.shape[2:]), "stride": self.stride or self.patch}
+        tokens = self.tokens(x, front, positions=places, grid=(1, *grid)[-3:], **sides)
         return tokens.replace(x=self.norm(tokens.x))
 
 

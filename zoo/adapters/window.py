@@ -107,13 +107,15 @@ class SwinPatches(nn.Part[SwinPatchesConfig]):
         check("SwinPatches", pixels, f"batch channels {self.axes}", channels=c.channels)
         if min(pixels.shape[2:]) < 1:
             raise ShapeError(f"SwinPatches takes a picture with pixels; got {tuple(pixels.shape)}")
-        short = [-n % p for n, p in zip(pixels.shape[2:], c.patch, strict=True)]
+        size = tuple(pixels.shape[2:])
+        short = [-n % p for n, p in zip(size, c.patch, strict=True)]
         if any(short):
             pixels = pad(pixels, [n for side in reversed(short) for n in (0, side)])
         x = self.stem(pixels)
         grid: Grid = (1, *x.shape[2:])[-3:]  # type: ignore[assignment]  # three sides
         x = self.norm(rearrange(x, "b d ... -> b (...) d"))
-        return Tokens(x, None, grid_places(grid[-len(c.patch) :], 0, x.device), grid)
+        places = grid_places(grid[-len(c.patch) :], 0, x.device)
+        return Tokens(x, None, places, grid, size=size, stride=c.patch)
 
 
 def clamped(

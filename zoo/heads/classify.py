@@ -169,7 +169,7 @@ class Several(Part[SeveralConfig]):
         wants = "Several takes heads of one width"
         require(len(widths) == 1, f"{wants}; got {sorted(widths)}", "heads")
         self.dim = widths.pop()
-        self.reads_class = any(head.pool == "class" for head in c.heads.values())
+        self.reads_class = any(head.pool in ("class", "class_mean") for head in c.heads.values())
         self.heads = nn.ModuleDict({name: Classify(head) for name, head in c.heads.items()})
 
     def forward(self, tokens: Tokens) -> dict[str, Tensor]:

@@ -134,11 +134,13 @@ class Backbone(Part[BackboneConfig]):
         bias: Tensor | None = None,
         details: Details | None = None,
         show: tuple[str, ...] = (),
+        stages: bool = False,
     ) -> Tokens:
         """Tokens of (B, T, D) -> Tokens of (B, T', D'), after the last norm.
 
         `source` is what cross-attention reads; `bias` (..., H, T, T) is added to the scores of
-        every block; `details` receives what `show` names: "states", "attention", "aux".
+        every block; `details` receives what `show` names: "states", "attention", "aux". With
+        `stages` the Tokens hold those of each stage, before the next one's merge.
         """
         c, shown = self.config, details or Details()
         maps = shown.attention if "attention" in show else None
@@ -147,6 +149,7 @@ class Backbone(Part[BackboneConfig]):
         tokens = drop_tokens(tokens, c.drop_tokens, self.training)
         if "states" in show:
             shown.states.append(tokens.x)
+        left: list[Tokens] = []
         for stage in self.stages:
             tokens = tokens if stage.merge is None else stage.merge(tokens)
             shared = bias
@@ -164,7 +167,10 @@ class Backbone(Part[BackboneConfig]):
                 tokens = tokens.replace(x=run(tokens.x, known[make]))
                 if "states" in show:
                     shown.states.append(tokens.x)
-        return tokens.replace(x=self.norm(tokens.x))
+            if stages:
+                left.append(tokens)
+        tokens = tokens.replace(x=self.norm(tokens.x))
+        return tokens.replace(stages=(*left[:-1], tokens)) if stages else tokens
 
 
 def surroundings(part: nn.Module, tokens: Tokens, source: Tokens | None, base: Around) -> Around:

@@ -49,4 +49,6 @@ class Merge(nn.Module):
         x = self.project(self.norm(x)) if self.before else self.norm(self.project(x))
         grid = (t, (h + 1) // 2, (w + 1) // 2)
         axes = grid if tokens.positions is None else grid[-tokens.positions.shape[-1] :]
-        return Tokens(x, None, grid_places(axes, 0, x.device), grid)
+        stride = tokens.stride and (*tokens.stride[:-2], *(2 * n for n in tokens.stride[-2:]))
+        places = grid_places(axes, 0, x.device)
+        return tokens.replace(x=x, positions=places, grid=grid, stride=stride)

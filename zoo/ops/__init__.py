@@ -5,6 +5,7 @@ from zoo.ops.cache import cached
 from zoo.ops.experts import grouped_linear
 from zoo.ops.grid import (
     RESIZES,
+    as_map,
     grid_places,
     grid_positions,
     log_offsets,

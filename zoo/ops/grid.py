@@ -8,10 +8,13 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from einops import rearrange
 from torch import Tensor
 
+from zoo.errors import ShapeError
 from zoo.ops.cache import cached
 from zoo.ops.position import sincos
+from zoo.tokens import Tokens
 
 
 @cached
@@ -39,6 +42,15 @@ def grid_places(
         sides = torch.tensor(grid, device=device)
         places = extent * ((places + 0.5) / sides - 0.5 if centred else places / sides)
     return F.pad(places, (0, 0, prefix, 0))[None]
+
+
+def as_map(tokens: Tokens) -> Tensor:
+    """Tokens of (B, P + T, D) -> (B, D, h, w), of a video (B, D, t, h, w): the grid's tokens where
+    they stand. ShapeError for tokens without a grid, such as those of a text."""
+    if tokens.grid is None or tokens.size is None:
+        raise ShapeError("maps takes tokens of a whole grid; got a sequence, or dropped tokens")
+    grid = tokens.grid[-len(tokens.size) :]
+    return rearrange(tokens.x[:, tokens.prefix :], "b t d -> b d t").unflatten(2, grid)
 
 
 @cached
