@@ -14,9 +14,11 @@ from zoo.inputs import Prepare
 from zoo.inputs.predict import predict
 from zoo.nn import Part
 from zoo.nn.config import to_plain
+from zoo.nn.mlp import Experts
 from zoo.ops import as_map
 from zoo.tokens import Details, Tokens
 
+MATRICES = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 CARRIED = "carried."  # what tensors' names start with in a file when the model has no use for them
 
 
@@ -207,3 +209,16 @@ def parts_of(model: Model) -> convert.Parts:
 def plain(part: Part) -> dict[str, Any]:
     """A part as JSON-like values: its kind, and its config."""
     return {"kind": type(part).__name__, **to_plain(part.config)}
+
+
+def decays(owner: nn.Module, path: str, name: str) -> bool:
+    """Whether the parameter `name` of the module `owner`, which lies at `path`, has weight decay.
+
+    One rule: what multiplies tokens decays, that is the `weight` of a Linear or a convolution and
+    the matrices `up` and `down` of Experts, unless it makes positions. What is looked up or added
+    does not: tables of subwords, segments, positions and relative biases, class and register
+    tokens, queries; nor do norms, biases and layer scales.
+    """
+    if isinstance(owner, Experts):
+        return name in ("up", "down")
+    return name == "weight" and isinstance(owner, MATRICES) and "position" not in path

@@ -4,28 +4,11 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from torch import nn
 from torch.optim import AdamW
 from torch.optim.lr_scheduler import LambdaLR
 
-from zoo.model import Model
-from zoo.nn.mlp import Experts
+from zoo.model import Model, decays
 from zoo.training.config import OptimConfig
-
-MATRICES = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
-
-
-def decays(owner: nn.Module, path: str, name: str) -> bool:
-    """Whether the parameter `name` of the module `owner`, which lies at `path`, has weight decay.
-
-    One rule: what multiplies tokens decays, that is the `weight` of a Linear or a convolution and
-    the matrices `up` and `down` of Experts, unless it makes positions. What is looked up or added
-    does not: tables of subwords, segments, positions and relative biases, class and register
-    tokens, queries; nor do norms, biases and layer scales.
-    """
-    if isinstance(owner, Experts):
-        return name in ("up", "down")
-    return name == "weight" and isinstance(owner, MATRICES) and "position" not in path
 
 
 def parameter_groups(model: Model, config: OptimConfig) -> list[dict[str, Any]]:

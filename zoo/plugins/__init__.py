@@ -1,0 +1,1 @@
+"""Bridges into other libraries; each registers what we have there when it is imported."""
