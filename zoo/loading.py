@@ -168,7 +168,7 @@ class Make:
     @property
     def listed(self) -> str | None:
         """The name that such models have."""
-        return named(self.family, self.columns) if self.columns else self.name
+        return named(self.family, self.columns) if "heads" in self.columns else self.name
 
     def build(self, told: Mapping[str, Any], head: Mapping[str, Any]) -> Model:
         """The model on the meta device, with the facts of a layout and options of its head."""
@@ -179,6 +179,9 @@ class Make:
 # What files may hold; last a head without its last Linear, as the pooler of a body.
 HEADS: tuple[dict[str, Any], ...] = (
     {"classes": 1}, {}, {"head": None}, {"head.classes": None})  # fmt: skip
+
+
+ARGS = {"img_size": "size", "in_chans": "channels", "patch_size": "patch"}  # timm's words, and ours
 
 
 def made_of(name: str | None, config: Mapping[str, Any], place: Path) -> Make:
@@ -193,10 +196,13 @@ def made_of(name: str | None, config: Mapping[str, Any], place: Path) -> Make:
             "such as vit_base_patch16_224 (zoo.list_models())",
             "name",
         )
+    args = config.get("model_args") if name is None else None
+    args = args if isinstance(args, Mapping) else {}
+    columns = {ours: args[key] for key, ours in ARGS.items() if key in args}
     tag = str((config.get("pretrained_cfg") or {}).get("tag") or known.partition(".")[2])
     plain = known.partition(".")[0]
     tagged = any(family.parse(f"{plain}.{tag}") for family in families()) if tag else False
-    return Make(f"{plain}.{tag}" if tagged else plain, {}, "" if tagged else (name or ""))
+    return Make(f"{plain}.{tag}" if tagged else plain, columns, "" if tagged else (name or ""))
 
 
 def named(family: Family, columns: Mapping[str, Any]) -> str | None:
@@ -240,12 +246,14 @@ def fitting(
 
 def classes_in(model: Model, state: Mapping[str, Tensor], layout: str) -> int:
     """How many classes the head of a state dict has."""
-    bias = "head.out.bias" if "head.out.bias" in model.state_dict() else "head.out.weight"
     for rule in model.rules_for(layout):
-        names = rule.match(bias)
-        if names:
-            return sum(len(state[name]) for name in names)
-    raise ConversionError(f"no rule of {layout} makes {bias}")
+        if names := rule.match("head.out.weight"):
+            given = [state[name] for name in names]
+            if all(tensor.ndim == 2 for tensor in given):
+                return sum(tensor.shape[1 if rule.transpose else 0] for tensor in given)
+            got = ", ".join(f"{name} {tuple(state[name].shape)}" for name in names)
+            raise ConversionError(f"load takes a head that is a matrix; got {got}")
+    raise ConversionError(f"no rule of {layout} makes head.out.weight")
 
 
 def labels_in(config: Mapping[str, Any], model: Model) -> tuple[str, ...] | None:
