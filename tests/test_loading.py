@@ -154,6 +154,22 @@ def test_classes_renew_the_head_and_nothing_else(tmp_path):
 
 @torch.no_grad()
 @pytest.mark.parametrize(
+    ("name", "peer", "width"),
+    [("vit_mu_patch8_siglip_32", peers.siglip, 32), ("beit_mu_patch8_32", peers.beit, 32)],
+)
+def test_what_pools_stays_with_new_classes(tmp_path, name, peer, width):
+    """As in timm: SigLIP's attention pool and BEiT's norm of the mean are trained weights too."""
+    theirs = peers.noisy(peer())
+    save_file(theirs.state_dict(), tmp_path / "w.safetensors")
+    ours = zoo.load(tmp_path / "w.safetensors", ["x", "y"], name=name).eval()
+    assert set(ours.record.report.renewed) == {"head.out.weight", "head.out.bias"}
+    theirs.reset_classifier(2)
+    theirs.head.load_state_dict(ours.head.out.state_dict())
+    assert close(ours(pixels()), theirs(pixels())) and ours.head.out.weight.shape == (2, width)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
     ("options", "peer"),
     [
         ({"size": 64}, {"img_size": 64}),

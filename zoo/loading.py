@@ -65,9 +65,10 @@ def load(
     layout of timm, transformers, torchvision or the authors (`.safetensors`, `.pth`, several files
     with an index), or a name of the Hub (`owner/model`, `owner/model@revision`). `name` says what a
     bare file is ("vit_base_patch16_224"), `layout` whose keys it has; else its folder's config.json
-    and the keys themselves do. `classes` renews the head, with random weights, for other labels,
-    and keeps all else; `size`, `patch`, `channels` and `window` fit tables and kernels to other
-    pictures, any other option changes what has no weights (`drop_path=0.1`).
+    and the keys themselves do; a name with a tag of timm's ("vit_base_patch16_224.augreg_in1k")
+    also says how pictures are read. `classes` renews the last Linear, with random weights, for
+    other labels, and keeps all else; `size`, `patch`, `channels` and `window` fit tables and kernels
+    to other pictures, any other option changes what has no weights (`drop_path=0.1`).
     `model.record.report` says what was done.
 
     UserError where a file is missing or broken, ConversionError with all tensors that do not fit.

@@ -15,6 +15,7 @@ from zoo.ops import resize_bias, resize_channels, resize_kernel, resize_offsets,
 from zoo.registry import build_part, build_parts, count_and_labels, set_option
 from zoo.shapes import pair
 
+LINEARS = ("head.out.", "head.second.")  # what other classes renew; a head's pool and norm stay
 SIZED = ("size", "patch", "channels", "window")  # what may be another than that of the weights
 
 
@@ -53,7 +54,7 @@ def changed(model: Model, classes: Any, options: Mapping[str, Any]) -> Model:
     else:  # the same parts, with another head
         target = Model(model.adapter, model.backbone, build_part(configs["head"]))
     target = target.to(next(model.parameters()).dtype)
-    fresh = ("head.",) if classes is not None else ()
+    fresh = LINEARS if classes is not None else ()
     resized = transfer(model, target, fresh)
     prepare = record.preprocess and prepared(record.preprocess, configs["adapter"], options)
     renewed = tuple(k for k in target.state_dict() if k.startswith(fresh)) if fresh else ()
