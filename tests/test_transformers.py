@@ -212,6 +212,8 @@ def test_public_sizes_have_their_names_and_every_weight(tmp_path, name):
         ("clip", {"hidden_act": "relu"}, "hidden_act 'relu'"),
         ("deit", {"intermediate_size": 96}, "MLPs of 96 for a width of 32"),
         ("dinov2", {"mlp_ratio": 3}, "mlp_ratio 3"),
+        ("clip, labels", {"vision_config": {**VIT, **WIDE, "num_attention_heads": 3}}, "heads"),
+        ("dinov2", {"num_attention_heads": 5}, "heads"),
         ("swinv2", {"pretrained_window_sizes": [4, 8]}, "windows that a picture cuts"),
         ("vit", {"hidden_size": [32]}, r"numbers; .* has hidden_size \(32,\)"),
     ],

@@ -67,8 +67,8 @@ def load(
     bare file is ("vit_base_patch16_224"), `layout` whose keys it has; else its folder's config.json
     and the keys themselves do; a name with a tag of timm's ("vit_base_patch16_224.augreg_in1k")
     also says how pictures are read. `classes` renews the last Linear, with random weights, for
-    other labels, and keeps all else; `size`, `patch`, `channels` and `window` fit tables and kernels
-    to other pictures, any other option changes what has no weights (`drop_path=0.1`).
+    other labels, and keeps all else; `size`, `patch`, `channels` and `window` fit tables and
+    kernels to other pictures, any other option changes what has no weights (`drop_path=0.1`).
     `model.record.report` says what was done.
 
     UserError where a file is missing or broken, ConversionError with all tensors that do not fit.
@@ -223,18 +223,21 @@ def fitting(
     """-> (the model whose keys are those of the state dict, the layout). ConversionError that lists
     what is missing and unknown in the nearest."""
     family, errors = make.family, []
+    built: dict[str, Model] = {}  # most layouts need the same few models
     if layout is not None and layout not in family.rules:
         hint = suggest(layout, family.rules) or f"; there are {', '.join(family.rules)}"
         raise OptionError(f"load takes a layout of {family.name}; got {layout!r}{hint}", "layout")
     for one in [layout] if layout else family.rules:
         told = family.facts.get(one, {})
         for head in HEADS:
+            key = repr((told, head))
             try:
-                model = make.build(told, head)
-            except OptionError:  # there is no head to have options
-                continue
-            try:
+                model = built[key] = built.get(key) or make.build(told, head)
                 detect({one: family.rules[one]}, state, model.state_dict(), parts_of(model))
+            except OptionError as error:
+                if not error.key.startswith("head."):
+                    raise
+                continue  # there is no head to have options
             except ConversionError as error:
                 errors.append(str(error))
                 continue
