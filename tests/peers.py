@@ -246,7 +246,7 @@ def dinov2(giant, reg):
 
 
 def siglip(**options):
-    return vit(class_token=False, global_pool="map", **options)
+    return vit(**{"class_token": False, "global_pool": "map", **options})
 
 
 TEXT = dict(vocab_size=20, max_position_embeddings=8, hidden_size=32, num_hidden_layers=1,
@@ -598,6 +598,7 @@ CASES = [
     Case("vit_mu_patch8_siglip_32", "hf_whole", siglip_hf,
          lambda m, p: (m.features(PICTURES).x, p.vision_model(PICTURES).last_hidden_state),
          lambda m, p: (m(PICTURES), p.vision_model(PICTURES).pooler_output), (("activation", "gelu_tanh"),)),
+    Case("vit_mu_patch8_siglip_gap_32", "timm", partial(siglip, global_pool="avg", fc_norm=False), *BOTH, SEVEN),
     Case("vit_mu_patch8_siglip_32", "trunk", partial(siglip, num_classes=0), *BOTH, (), trunk,
          timm_filter("vision_transformer")),
     Case("vit_mu_patch8_siglip_32", "big_vision", partial(siglip, num_classes=0, act_layer=TANH),

@@ -158,6 +158,47 @@ def test_a_tower_that_says_nothing_is_the_usual_one(tmp_path, kind):
     assert tall["patch"] == usual["patch_size"]
 
 
+NAMED = {
+    "vit_base_patch16_siglip_224": lambda: hf.SiglipConfig(),
+    "vit_so400m_patch14_siglip_384": lambda: hf.SiglipVisionConfig(
+        hidden_size=1152, num_hidden_layers=27, num_attention_heads=16, intermediate_size=4304, patch_size=14, image_size=384),
+    "vit_base_patch32_clip_quickgelu_224": lambda: hf.CLIPConfig(),
+    "vit_large_patch14_clip_224": lambda: hf.CLIPVisionConfig(**LARGE, patch_size=14, hidden_act="gelu"),
+    "beit_base_patch16_224": lambda: hf.BeitConfig(use_relative_position_bias=True),
+    "swin_tiny_patch4_window7_224": lambda: hf.SwinConfig(),
+    "swinv2_tiny_window8_256": lambda: hf.Swinv2Config(window_size=8, image_size=256),
+    "swinv2_base_window16_256": lambda: hf.Swinv2Config(**BASE, window_size=16, image_size=256),
+    "swinv2_base_window12to16_192to256": lambda: hf.Swinv2Config(
+        **BASE, window_size=16, image_size=256, pretrained_window_sizes=[12, 12, 12, 6]),
+    "vit_base_patch16_224": lambda: hf.ViTConfig(),
+    "deit_base_distilled_patch16_224": lambda: hf.DeiTConfig(),
+    "vit_base_patch16_224.mae": lambda: hf.ViTMAEConfig(),
+    "vit_giant_patch14_dinov2": lambda: hf.Dinov2Config(
+        hidden_size=1536, num_hidden_layers=40, num_attention_heads=24, use_swiglu_ffn=True, patch_size=14, image_size=518),
+    "vit_base_patch14_reg4_dinov2": lambda: hf.Dinov2WithRegistersConfig(patch_size=14, image_size=518),
+    "vit_large_patch16_dinov3_qkvb": lambda: hf.DINOv3ViTConfig(**LARGE, num_register_tokens=4),
+}  # fmt: skip
+LARGE = dict(hidden_size=1024, num_hidden_layers=24, num_attention_heads=16, intermediate_size=4096)
+BASE = dict(embed_dim=128, depths=[2, 2, 18, 2], num_heads=[4, 8, 16, 32])
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_public_sizes_have_their_names_and_every_weight(tmp_path, name):
+    """Beside poolers, mask tokens and heads, as many as theirs."""
+    config = NAMED[name]()
+    make = zoo.loading.Make(*zoo.hf.columns(config.to_dict(), tmp_path))
+    assert make.listed == name
+    with torch.device("meta"):
+        ours = make.build({}, {"head": None})
+        theirs = hf.AutoModel.from_config(getattr(config, "vision_config", config))
+    left = ("pooler.", "head.", "embeddings.mask_token")
+    count = sum(p.numel() for key, p in theirs.named_parameters() if not key.startswith(left))
+    spare = 0
+    if "reg4" in name:  # a class token's position, which timm's files have folded
+        spare = config.hidden_size
+    assert sum(p.numel() for p in ours.parameters()) == count - spare
+
+
 @pytest.mark.parametrize(
     ("case", "change", "says"),
     [
@@ -171,6 +212,8 @@ def test_a_tower_that_says_nothing_is_the_usual_one(tmp_path, kind):
         ("clip", {"hidden_act": "relu"}, "hidden_act 'relu'"),
         ("deit", {"intermediate_size": 96}, "MLPs of 96 for a width of 32"),
         ("dinov2", {"mlp_ratio": 3}, "mlp_ratio 3"),
+        ("clip, labels", {"vision_config": {**VIT, **WIDE, "num_attention_heads": 3}}, "heads"),
+        ("dinov2", {"num_attention_heads": 5}, "heads"),
         ("swinv2", {"pretrained_window_sizes": [4, 8]}, "windows that a picture cuts"),
         ("vit", {"hidden_size": [32]}, r"numbers; .* has hidden_size \(32,\)"),
     ],
@@ -201,10 +244,19 @@ def test_what_no_class_of_theirs_reads_so_is_not_given_back(tmp_path, name, opti
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("name", ["vit_mu_patch8_reg4_dinov2", "vit_mu_patch8_dinov3_qkvb", "beit_mu_patch8_32", "swinv2_mu_window8to16_32to64", "vit_mu_patch8_clip_32"])  # fmt: skip
-def test_what_was_never_theirs_is_given(tmp_path, name):
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("vit_mu_patch8_reg4_dinov2", {"class_row": True}),
+        ("vit_mu_patch8_reg4_dinov2", {}),  # the class token's position is part of the token
+        ("vit_mu_patch8_dinov3_qkvb", {}),
+        ("beit_mu_patch8_32", {}),
+        ("swinv2_mu_window8to16_32to64", {}),
+        ("vit_mu_patch8_clip_32", {}),
+    ],
+)
+def test_what_was_never_theirs_is_given(tmp_path, name, options):
     torch.manual_seed(0)
-    options = {"class_row": True} if "reg4" in name else {}
     ours = noisy(zoo.create(name, **options))
     ours.save(tmp_path / "x", layout="hf")
     config = json.loads((tmp_path / "x" / "config.json").read_text())

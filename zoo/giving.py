@@ -68,8 +68,12 @@ def hf_files(model: Any, wanted: str = "hf") -> Given:
         config["intermediate_size"] = values["hidden"]
     if kind.type in MASKED:  # it stands for covered patches in pretraining, and starts as zeros
         inner = {"hf_classes": "dinov2.", "hf_reg_classes": "dinov2_with_registers."}
-        key, axes = f"{inner.get(plain, '')}embeddings.mask_token", MASKED[kind.type]
-        state.setdefault(key, torch.zeros(*[1] * axes, values["dim"]))
+        embed, axes = f"{inner.get(plain, '')}embeddings", MASKED[kind.type]
+        state.setdefault(f"{embed}.mask_token", torch.zeros(*[1] * axes, values["dim"]))
+        places = state.get(f"{embed}.position_embeddings")
+        if places is not None and not model.adapter.config.position_prefix:
+            none = places.new_zeros(1, 1, values["dim"])  # the class token's is part of the token
+            state[f"{embed}.position_embeddings"] = torch.cat((none, places), 1)
     count = count_of(model)
     top, whole = TOPS.get((kind.type, plain), (kind.classes[count is None], ""))
     labelled: dict[str, Any] = {"architectures": [top]}

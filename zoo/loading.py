@@ -65,9 +65,10 @@ def load(
     layout of timm, transformers, torchvision or the authors (`.safetensors`, `.pth`, several files
     with an index), or a name of the Hub (`owner/model`, `owner/model@revision`). `name` says what a
     bare file is ("vit_base_patch16_224"), `layout` whose keys it has; else its folder's config.json
-    and the keys themselves do. `classes` renews the head, with random weights, for other labels,
-    and keeps all else; `size`, `patch`, `channels` and `window` fit tables and kernels to other
-    pictures, any other option changes what has no weights (`drop_path=0.1`).
+    and the keys themselves do; a name with a tag of timm's ("vit_base_patch16_224.augreg_in1k")
+    also says how pictures are read. `classes` renews the last Linear, with random weights, for
+    other labels, and keeps all else; `size`, `patch`, `channels` and `window` fit tables and
+    kernels to other pictures, any other option changes what has no weights (`drop_path=0.1`).
     `model.record.report` says what was done.
 
     UserError where a file is missing or broken, ConversionError with all tensors that do not fit.
@@ -168,7 +169,7 @@ class Make:
     @property
     def listed(self) -> str | None:
         """The name that such models have."""
-        return named(self.family, self.columns) if self.columns else self.name
+        return named(self.family, self.columns) if "heads" in self.columns else self.name
 
     def build(self, told: Mapping[str, Any], head: Mapping[str, Any]) -> Model:
         """The model on the meta device, with the facts of a layout and options of its head."""
@@ -179,6 +180,9 @@ class Make:
 # What files may hold; last a head without its last Linear, as the pooler of a body.
 HEADS: tuple[dict[str, Any], ...] = (
     {"classes": 1}, {}, {"head": None}, {"head.classes": None})  # fmt: skip
+
+
+ARGS = {"img_size": "size", "in_chans": "channels", "patch_size": "patch"}  # timm's words, and ours
 
 
 def made_of(name: str | None, config: Mapping[str, Any], place: Path) -> Make:
@@ -193,10 +197,13 @@ def made_of(name: str | None, config: Mapping[str, Any], place: Path) -> Make:
             "such as vit_base_patch16_224 (zoo.list_models())",
             "name",
         )
+    args = config.get("model_args") if name is None else None
+    args = args if isinstance(args, Mapping) else {}
+    columns = {ours: args[key] for key, ours in ARGS.items() if key in args}
     tag = str((config.get("pretrained_cfg") or {}).get("tag") or known.partition(".")[2])
     plain = known.partition(".")[0]
     tagged = any(family.parse(f"{plain}.{tag}") for family in families()) if tag else False
-    return Make(f"{plain}.{tag}" if tagged else plain, {}, "" if tagged else (name or ""))
+    return Make(f"{plain}.{tag}" if tagged else plain, columns, "" if tagged else (name or ""))
 
 
 def named(family: Family, columns: Mapping[str, Any]) -> str | None:
@@ -216,18 +223,21 @@ def fitting(
     """-> (the model whose keys are those of the state dict, the layout). ConversionError that lists
     what is missing and unknown in the nearest."""
     family, errors = make.family, []
+    built: dict[str, Model] = {}  # most layouts need the same few models
     if layout is not None and layout not in family.rules:
         hint = suggest(layout, family.rules) or f"; there are {', '.join(family.rules)}"
         raise OptionError(f"load takes a layout of {family.name}; got {layout!r}{hint}", "layout")
     for one in [layout] if layout else family.rules:
         told = family.facts.get(one, {})
         for head in HEADS:
+            key = repr((told, head))
             try:
-                model = make.build(told, head)
-            except OptionError:  # there is no head to have options
-                continue
-            try:
+                model = built[key] = built.get(key) or make.build(told, head)
                 detect({one: family.rules[one]}, state, model.state_dict(), parts_of(model))
+            except OptionError as error:
+                if not error.key.startswith("head."):
+                    raise
+                continue  # there is no head to have options
             except ConversionError as error:
                 errors.append(str(error))
                 continue
@@ -240,12 +250,14 @@ def fitting(
 
 def classes_in(model: Model, state: Mapping[str, Tensor], layout: str) -> int:
     """How many classes the head of a state dict has."""
-    bias = "head.out.bias" if "head.out.bias" in model.state_dict() else "head.out.weight"
     for rule in model.rules_for(layout):
-        names = rule.match(bias)
-        if names:
-            return sum(len(state[name]) for name in names)
-    raise ConversionError(f"no rule of {layout} makes {bias}")
+        if names := rule.match("head.out.weight"):
+            given = [state[name] for name in names]
+            if all(tensor.ndim == 2 for tensor in given):
+                return sum(tensor.shape[1 if rule.transpose else 0] for tensor in given)
+            got = ", ".join(f"{name} {tuple(state[name].shape)}" for name in names)
+            raise ConversionError(f"load takes a head that is a matrix; got {got}")
+    raise ConversionError(f"no rule of {layout} makes head.out.weight")
 
 
 def labels_in(config: Mapping[str, Any], model: Model) -> tuple[str, ...] | None:

@@ -9,12 +9,13 @@ from torch import Tensor
 from zoo.convert import ConversionError
 from zoo.errors import require
 from zoo.model import Model
-from zoo.nn import Part
+from zoo.nn import GridTable, Part
 from zoo.nn.config import hints_of, put, read_option
-from zoo.ops import resize_bias, resize_channels, resize_kernel, resize_table
+from zoo.ops import resize_bias, resize_channels, resize_kernel, resize_offsets, resize_table
 from zoo.registry import build_part, build_parts, count_and_labels, set_option
 from zoo.shapes import pair
 
+LINEARS = ("head.out.", "head.second.")  # what other classes renew; a head's pool and norm stay
 SIZED = ("size", "patch", "channels", "window")  # what may be another than that of the weights
 
 
@@ -42,12 +43,18 @@ def changed(model: Model, classes: Any, options: Mapping[str, Any]) -> Model:
     stages = getattr(Part.of_config[type(configs["adapter"])], "stages_of", None)
     if stages is not None and configs["adapter"] != model.adapter.config:
         configs["backbone"] = replace(configs["backbone"], stages=stages(configs["adapter"]))
+    kind = configs["backbone"].stages[0].block.attn.position
+    if isinstance(kind, GridTable):
+        made = configs["adapter"]
+        sides = zip(pair(made.size), pair(made.patch), strict=True)
+        grid = tuple(side // patch for side, patch in sides)
+        set_option(configs, "block.attn.position", replace(kind, grid=grid), SIZED)
     if options:
         target = Model(**build_parts(configs))
     else:  # the same parts, with another head
         target = Model(model.adapter, model.backbone, build_part(configs["head"]))
     target = target.to(next(model.parameters()).dtype)
-    fresh = ("head.",) if classes is not None else ()
+    fresh = LINEARS if classes is not None else ()
     resized = transfer(model, target, fresh)
     prepare = record.preprocess and prepared(record.preprocess, configs["adapter"], options)
     renewed = tuple(k for k in target.state_dict() if k.startswith(fresh)) if fresh else ()
@@ -105,4 +112,6 @@ def fitted(key: str, tensor: Tensor, source: Any, target: Any) -> Tensor:
         there, here = (m.get_submodule(key.removesuffix(".table")) for m in (source, target))
         if hasattr(there.kind, "window"):
             return resize_bias(tensor, there.kind.window, here.kind.window)
+        if hasattr(there.kind, "grid"):
+            return resize_offsets(tensor, there.kind.grid, here.kind.grid)
     return tensor

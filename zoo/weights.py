@@ -7,9 +7,11 @@ NumPy's without objects.
 import json
 import re
 import warnings
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import safetensors
@@ -156,7 +158,7 @@ def read_npz(path: Path) -> State:
     try:
         with np.load(path, allow_pickle=False) as file:
             return unstacked({key: of_numpy(file[key]) for key in file.files})
-    except (OSError, ValueError, TypeError, EOFError) as error:
+    except (OSError, ValueError, TypeError, EOFError, BadZipFile, zlib.error) as error:
         raise UserError(f"{TAKES}; {path} is not a whole .npz of numbers: {error}") from error
 
 

@@ -12,7 +12,7 @@ from zoo.families.family import Family
 from zoo.families.gpt import GPT
 from zoo.families.llama import LLAMA
 from zoo.families.mae import MAE
-from zoo.families.siglip import SIGLIP
+from zoo.families.siglip import SIGLIP, SIGLIP_GAP
 from zoo.families.swin import SWIN
 from zoo.families.swin3d import SWIN3D
 from zoo.families.swinv2 import SWINV2
@@ -27,6 +27,7 @@ VITS = (
     DINOV2,
     DINOV2_GIANT,
     SIGLIP,
+    SIGLIP_GAP,
     CLIP,
     CLIP_QUICK,
     EVA02,

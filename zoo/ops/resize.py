@@ -50,3 +50,42 @@ def resize_bias(table: Tensor, source: tuple[int, ...], target: tuple[int, ...])
     mode = "bicubic" if len(before) == 2 else "trilinear"
     resized = F.interpolate(picture, size=after, mode=mode, align_corners=False)
     return resized[0].flatten(1).T.to(table.dtype).contiguous()
+
+
+def resize_offsets(table: Tensor, source: tuple[int, int], target: tuple[int, int]) -> Tensor:
+    """(prod(2 n - 1) + 3, H) of a grid -> the same of another; the last three rows, of the first
+    token, stay as they are.
+
+    Along an axis the rows stand for offsets that grow geometrically up to the target's furthest, so
+    that near ones keep their meaning; between them it is linear. (BEiT: Bao et al. 2021,
+    arXiv:2106.08254, by scipy's cubic there)
+    """
+    if source == target:
+        return table
+    before = [2 * n - 1 for n in source]
+    rows, last = table.float()[:-3].T.unflatten(1, before), table[-3:]  # (H, *before)
+    down, across = (spread(s, t) for s, t in zip(source, target, strict=True))
+    resized = down @ rows @ across.T
+    return torch.cat((resized.flatten(1).T.to(table.dtype), last))
+
+
+def spread(source: int, target: int) -> Tensor:
+    """-> (2 target - 1, 2 source - 1) fp32: shares of the rows of offsets in those of another
+    side."""
+    if source == target or source == 1:
+        return torch.eye(2 * source - 1).expand(2 * target - 1, -1)
+    low, high = 1.01, 1.5  # of the ratio between one step and the next, as BEiT's authors search it
+    ratio = low
+    while high - low > 1e-6:
+        ratio = (low + high) / 2
+        total = (1 - ratio ** (source - 1)) / (1 - ratio)
+        low, high = (low, ratio) if total > target - 1 else (ratio, high)
+    steps = ratio ** torch.arange(source - 1, dtype=torch.float64)
+    places = F.pad(steps.cumsum(0), (1, 0))
+    places = torch.cat((-places[1:].flip(0), places))
+    wanted = torch.arange(1 - target, target, dtype=torch.float64)
+    right = torch.searchsorted(places, wanted).clamp(1, len(places) - 1)
+    share = (wanted - places[right - 1]) / (places[right] - places[right - 1])
+    share = share.clamp(0, 1)[:, None]
+    one = torch.eye(len(places), dtype=torch.float64)
+    return ((1 - share) * one[right - 1] + share * one[right]).float()
