@@ -37,7 +37,9 @@ def option(
 
 SHARE: dict[str, Any] = {"text": "a path", "above": 0, "below": 1}
 IMAGE, TEXT, AUDIO, SERIES = "image_classify", "text_classify", "audio_classify", "series_forecast"
-COLUMNS = (IMAGE, TEXT, AUDIO)
+SEGMENT = "image_segment"
+LABELLED = (IMAGE, TEXT, AUDIO)
+COLUMNS = (*LABELLED, SEGMENT)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,13 +54,22 @@ class DataConfig:
     input: str | None = option("column of the samples, null = recognised", None, tasks=COLUMNS)
     label: str | None = option("column of the labels, null = recognised", None)
     task: Literal["label", "labels", "numbers"] | None = option(
-        "what labels are, null = recognised", None, tasks=COLUMNS
+        "what labels are, null = recognised", None, tasks=LABELLED
     )
     group: str | None = option("column whose values stay on one side", None, tasks=COLUMNS)
     time: str | None = option("column of dates: val and test are the latest", None)
     augment: Literal["none", "light", "strong"] = option("how much samples are varied", "light")
     flip: bool = option(
-        "mirror pictures at random; not where left and right differ", True, tasks=(IMAGE,)
+        "mirror pictures at random; not where left and right differ", True, tasks=(IMAGE, SEGMENT)
+    )
+    turn: bool = option(
+        "turn and upend pictures; not where up and down differ", False, tasks=(SEGMENT,)
+    )
+    crop: int | None = option(
+        "side of learned pieces, null = the model's size", None, tasks=(SEGMENT,), least=8
+    )
+    ignore: int | None = option(
+        "value of a mask's pixels that do not count", 255, tasks=(SEGMENT,), least=0, most=65_535
     )
     mix: Literal["none", "mixup", "cutmix", "both"] = option(
         "blend the samples of a batch, and their labels", "none", tasks=(IMAGE, AUDIO)
@@ -102,7 +113,7 @@ class OptimConfig:
     clip: float | None = option("largest norm of the gradient, null = any", 1.0, above=0)
     smoothing: float = option("label smoothing", 0.1, least=0, below=1)
     class_weights: Literal["none", "auto"] = option(
-        "auto: classes of few samples count as much as others", "none", tasks=COLUMNS
+        "auto: classes of few samples count as much as others", "none", tasks=LABELLED
     )
     betas: tuple[float, float] = option("AdamW's averages", (0.9, 0.999), least=0, below=1)
 
@@ -122,7 +133,7 @@ class RunConfig:
 class SelectConfig:
     """which epoch's weights are kept; without a val, the last's"""
 
-    metric: str | None = option("what decides, null = accuracy, macro_f1 or mse", None)
+    metric: str | None = option("what decides, null = accuracy, macro_f1, mse or mean_iou", None)
     mode: Literal["max", "min"] | None = option("what of it is best, null = as it is meant", None)
     patience: int | None = option("epochs without progress, then stop; null = never", None, least=1)
 
