@@ -67,14 +67,14 @@ def write_series(root):
 
 
 def write_scenes(root):
-    """8 dark pictures with a light half, and masks of it; the test folder has 2."""
+    """16 dark pictures with a light half, and masks of it; the test folder has 2."""
     noise = np.random.default_rng(0)
-    for split, count in (("train", 8), ("test", 2)):
+    for split, count in (("train", 16), ("test", 2)):
         for part in ("images", "masks"):
             (root / split / part).mkdir(parents=True)
         for i in range(count):
             mask = np.zeros((40, 32 + i), np.uint8)
-            mask[: 10 + 3 * i] = 1
+            mask[: 10 + i] = 1
             pixels = np.clip(
                 60 + 130 * mask[..., None] + noise.normal(0, 20, (*mask.shape, 3)), 0, 255
             )
