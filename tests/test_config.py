@@ -15,7 +15,8 @@ from zoo.training import config as config_module
 from zoo.training import places, recipes
 from zoo.training.config import Config, Origin, collect, flatten, nearest, resolve, unflatten
 from zoo.training.models import build
-from zoo.training.schema import KEYS, PRESETS, SECTIONS
+from zoo.training.schema import KEYS
+from zoo.training.sections import PRESETS, SECTIONS
 
 VIT = """\
 # A small one

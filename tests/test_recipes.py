@@ -66,6 +66,24 @@ def write_series(root):
     return {"data.train": root / "series.csv", "data.label": "value"}
 
 
+def write_scenes(root):
+    """16 dark pictures with a light half, and masks of it; the test folder has 2."""
+    noise = np.random.default_rng(0)
+    for split, count in (("train", 16), ("test", 2)):
+        for part in ("images", "masks"):
+            (root / split / part).mkdir(parents=True)
+        for i in range(count):
+            mask = np.zeros((40, 32 + i), np.uint8)
+            mask[: 10 + i] = 1
+            pixels = np.clip(
+                60 + 130 * mask[..., None] + noise.normal(0, 20, (*mask.shape, 3)), 0, 255
+            )
+            Image.fromarray(pixels.astype(np.uint8)).save(root / split / "images" / f"{i}.png")
+            Image.fromarray(mask).save(root / split / "masks" / f"{i}.png")
+    zoo.create("swin_mu_patch4_window4_64", 3).save(root / "swin", layout="timm")
+    return {"data.train": root / "train", "data.test": root / "test"}
+
+
 # Per task: what writes data, what makes a recipe's model small.
 SMALL = {"model.adapter.dim": 32, "model.backbone.dim": 32, "model.backbone.depth": 2}
 TASKS = {
@@ -73,6 +91,7 @@ TASKS = {
     "audio_classify": (write_sounds, SMALL),
     "text_classify": (write_texts, {**SMALL, "data.vocabulary": 300}),
     "series_forecast": (write_series, {**SMALL, "data.past": 16, "data.ahead": 4}),
+    "image_segment": (write_scenes, {"model.head.channels": 16, "data.crop": 32}),
 }
 # And where a recipe's model is of another make.
 OTHERS = {
@@ -83,6 +102,11 @@ OTHERS = {
     "image_classify/swin_tiny_scratch": {
         "model.adapter.dim": 16, "model.adapter.depths": [2, 2], "model.adapter.heads": [1, 2],
     },
+    "image_segment/custom": {
+        "model.adapter.dim": 16, "model.adapter.depths": [1, 1], "model.adapter.heads": [1, 2],
+        "model.adapter.window": [4, 4],
+    },
+    "image_segment/swin_tiny_finetune": {"model.load": "DATA/swin"},
 }  # fmt: skip
 
 
@@ -107,13 +131,18 @@ def data(tmp_path_factory):
 
 def miniature(name, data, folder):
     task = name.split("/")[0]
-    given = OTHERS.get(name, TASKS[task][1])
-    load = {"model.load": data[given["model.load"]]} if "model.load" in given else {}
+    own = {}
+    for key, value in OTHERS.get(name, {}).items():
+        if key == "model.load":
+            root = str(Path(data[task]["data.train"]).parent)
+            value = data.get(value, value.replace("DATA", root))
+        own[key] = value
     if name.endswith("_probe"):
-        load["model.size"] = 32
+        own["model.size"] = 32
+    shared = TASKS[task][1] if task == "image_segment" or name not in OTHERS else {}
     return {
-        **given,
-        **load,
+        **shared,
+        **own,
         **data[task],
         "run.epochs": 1,
         "run.global_batch": 8,

@@ -6,6 +6,7 @@ from typing import Any
 
 from einops import rearrange
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from zoo.adapters.adapter import Adapter, AdapterConfig, C
 from zoo.errors import ShapeError, one_of, require
@@ -45,6 +46,14 @@ class GridConfig(AdapterConfig):
     one a patch."""
     centred: bool = False
     """Whether stretched places are the patches' middles, from the picture's (DINOv3)."""
+    fill: bool = False
+    """Whether sides that patches do not fill are padded with zeros; else they are refused."""
+
+
+def filled(pixels: Tensor, patch: Sides) -> Tensor:
+    """(B, C, *sides) -> the same with zeros at the end of each side that patches do not fill."""
+    short = [-n % p for n, p in zip(pixels.shape[2:], patch, strict=True)]
+    return pad(pixels, [n for side in reversed(short) for n in (0, side)]) if any(short) else pixels
 
 
 class GridAdapter(Adapter[C]):
@@ -77,6 +86,8 @@ class GridAdapter(Adapter[C]):
         """(B, C, *sides) -> Tokens of (B, P + T, D)."""
         c, spec = self.config, f"batch channels {self.axes}"
         check(type(self).__name__, pixels, spec, channels=c.channels)
+        size = tuple(pixels.shape[2:])
+        pixels = filled(pixels, self.patch) if c.fill else pixels
         grid, table, front = self.grid_of(pixels.shape[2:]), None, None
         x = rearrange(self.stem(pixels), "b d ... -> b (...) d")
         if self.position is not None:
@@ -88,8 +99,8 @@ class GridAdapter(Adapter[C]):
             x = add_positions(x, table[-x.shape[1] :], c.position)
             front = table[: -x.shape[1]] if len(table) > x.shape[1] else None
         places = grid_places(grid, self.special, x.device, c.extent, c.centred)
-        sides = {"size": tuple(pixels.shape[2:]), "stride": self.stride or self.patch}
-        tokens = self.tokens(x, front, positions=places, grid=(1, *grid)[-3:], **sides)
+        sides = {"grid": (1, *grid)[-3:], "size": size, "stride": self.stride or self.patch}
+        tokens = self.tokens(x, front, positions=places, **sides)
         return tokens.replace(x=self.norm(tokens.x))
 
 

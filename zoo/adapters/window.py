@@ -6,10 +6,9 @@ from typing import Any
 
 from einops import rearrange
 from torch import Tensor
-from torch.nn.functional import pad
 
 from zoo import nn
-from zoo.adapters.patch import CUTS, conv_stem
+from zoo.adapters.patch import CUTS, conv_stem, filled
 from zoo.errors import ShapeError, one_of, require
 from zoo.ops import grid_places
 from zoo.shapes import check, pair
@@ -107,15 +106,11 @@ class SwinPatches(nn.Part[SwinPatchesConfig]):
         check("SwinPatches", pixels, f"batch channels {self.axes}", channels=c.channels)
         if min(pixels.shape[2:]) < 1:
             raise ShapeError(f"SwinPatches takes a picture with pixels; got {tuple(pixels.shape)}")
-        size = tuple(pixels.shape[2:])
-        short = [-n % p for n, p in zip(size, c.patch, strict=True)]
-        if any(short):
-            pixels = pad(pixels, [n for side in reversed(short) for n in (0, side)])
-        x = self.stem(pixels)
+        x = self.stem(filled(pixels, c.patch))
         grid: Grid = (1, *x.shape[2:])[-3:]  # type: ignore[assignment]  # three sides
         x = self.norm(rearrange(x, "b d ... -> b (...) d"))
         places = grid_places(grid[-len(c.patch) :], 0, x.device)
-        return Tokens(x, None, places, grid, size=size, stride=c.patch)
+        return Tokens(x, None, places, grid, size=tuple(pixels.shape[2:]), stride=c.patch)
 
 
 def clamped(

@@ -19,11 +19,12 @@ def as_rows(
     column for each number, or a row where there are many."""
     flat = []
     for given in answers:
-        row = {key: v for key, v in given.items() if key not in ("probabilities", "numbers")}
+        apart = ("probabilities", "numbers", "shares")
+        row = {key: v for key, v in given.items() if key not in apart}
         if "labels" in row:
             each = (f"{given['probabilities'][name]:.4f}" for name in row["labels"])
             row |= {"labels": "|".join(row["labels"]), "probabilities": "|".join(each)}
-        numbers = given.get("numbers", {})
+        numbers = given.get("numbers") or given.get("shares", {})
         row = {f"given_{key}" if key in numbers else key: v for key, v in row.items()}
         if len(numbers) > SIDE_BY_SIDE:
             flat += [{**row, "number": name, "value": value} for name, value in numbers.items()]

@@ -60,6 +60,8 @@ def make_parser() -> Parser:
     sub.add_argument("--format", choices=formats, help="default: as --out ends, or table")
     ends = "write there, not on the screen: .jsonl, .json (a row a line), .csv or .txt (a table)"
     sub.add_argument("--out", metavar="FILE", type=Path, help=ends)
+    about = "where masks of pictures are written, default: masks"
+    sub.add_argument("--masks", metavar="FOLDER", type=Path, default=Path("masks"), help=about)
     bad = "report an unreadable sample in its row (default), or stop"
     sub.add_argument("--on-bad", choices=["report", "raise"], default="report", help=bad)
 

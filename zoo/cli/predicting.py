@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import zoo
 from zoo.cli.answers import as_rows, as_text
 from zoo.cli.arguments import Flags
+from zoo.cli.masks import Masks
 from zoo.cli.table import say, write_table
 from zoo.data.columns import input_of
 from zoo.data.layout import ENDINGS as FILES
@@ -22,9 +23,12 @@ from zoo.data.splits import Column
 from zoo.data.table import READERS, is_table, read_tables
 from zoo.errors import SampleError, UserError
 
+MASKS = Masks(Path("masks"))
 CHUNK = 64  # samples that are asked for at once
 ENDINGS = {".jsonl": "jsonl", ".json": "jsonl", ".csv": "csv", ".txt": "table", "": "table"}
-ANSWERS = ("label", "labels", "probability", "probabilities", "numbers", "error")
+ANSWERS = (
+    "label", "labels", "probability", "probabilities", "numbers", "mask", "shares", "error",
+)  # fmt: skip
 
 
 class Input(NamedTuple):
@@ -52,10 +56,11 @@ def predict(args: argparse.Namespace, flags: Flags) -> int:
     folder = folder / "model" if (folder / "model").is_dir() else folder
     model = zoo.load(folder)
     kind = getattr(model.record.preprocess, "kind", "picture")
+    kind = "picture" if kind == "scene" else kind  # it takes the same, and tells more of it
     alone = args.on_bad == "raise" or len(args.files) < 2
     words, column = words_of(args, kind), Input(args.input, input_of_run(folder))
     samples = chain.from_iterable([samples_in(w, kind, column, alone) for w in words])
-    answers = answer(model, samples, args.on_bad)
+    answers = answer(model, samples, args.on_bad, Masks(args.masks))
     first = next(answers, None)
     if first is None:
         raise UserError(f"zoo predict takes {kind}s; {', '.join(args.files) or 'stdin'} holds none")
@@ -248,9 +253,11 @@ def rows_of(table: Any, cells: Column) -> Iterator[Sample]:
         yield Sample({f"given_{n}" if n in ANSWERS else n: v for n, v in row.items()}, sample)
 
 
-def answer(model: Any, samples: Iterator[Sample], on_bad: str) -> Iterator[dict[str, Any]]:
-    """One dict per sample: its row, and {"label", ...}, {"labels", ...}, {"numbers"} or
-    {"error"}. A sample that is an error itself is raised, or told in its row."""
+def answer(
+    model: Any, samples: Iterator[Sample], on_bad: str, masks: Masks = MASKS
+) -> Iterator[dict[str, Any]]:
+    """One dict per sample: its row, and {"label", ...}, {"labels", ...}, {"numbers"}, {"mask",
+    "shares"} or {"error"}. A sample that is an error itself is raised, or told in its row."""
     while chunk := list(islice(samples, CHUNK)):
         wrong = [s.source for s in chunk if isinstance(s.source, UserError)]
         if wrong and on_bad == "raise":
@@ -261,4 +268,4 @@ def answer(model: Any, samples: Iterator[Sample], on_bad: str) -> Iterator[dict[
             bad = isinstance(sample.source, UserError)
             one = {"error": str(sample.source)} if bad else dict(next(found))
             one.pop("file", None)  # what a row has of it is what was typed
-            yield {**sample.row, **one}
+            yield {**sample.row, **masks(sample.row, one)}

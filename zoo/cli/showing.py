@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Iterator
 from dataclasses import MISSING
+from pathlib import Path
 from typing import Any
 
 from zoo.cli.arguments import Flags
@@ -46,6 +47,9 @@ def own_options(
 
     if not any(form in sections for form in MODEL_FORMS):
         return  # one must still be given
+    place = str(sections.get("load", ""))
+    if place.count("/") == 1 and not Path(place).expanduser().exists():
+        return  # of the Hub: nothing is fetched to be shown
     kind = KINDS[recipe.split("/")[0]]
     prepare = stand_in(kind)
     with placing(origins), torch.device("meta"):
@@ -93,7 +97,8 @@ def at(path: str, config: Any) -> Any:
 def show_keys(recipe: str | None, flags: Flags) -> None:
     """The keys of each section: what they take, their value in `recipe`, a line of help."""
     from zoo.training.config import collect
-    from zoo.training.schema import KEYS, SECTIONS
+    from zoo.training.schema import KEYS
+    from zoo.training.sections import SECTIONS
 
     values = collect(recipe, flags).values if recipe else {k.name: k.default for k in KEYS.values()}
     for section, kind in SECTIONS.items():

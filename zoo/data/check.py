@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from zoo.data.splits import Column, Rows
 from zoo.errors import SampleError, UserError
@@ -17,6 +17,7 @@ from zoo.inputs.image import decode_image
 from zoo.inputs.names import is_text, listed, printable
 from zoo.inputs.sound import HOP, read_sound
 
+T = TypeVar("T")
 EVERY = 5.0  # seconds between two lines on how far the check is
 log = logging.getLogger("zoo")
 
@@ -40,13 +41,13 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if can_ask else os.cpu_count() or 1
 
 
-def look_all(items: Sequence[Any], look: Callable[[Any], Seen], what: str) -> list[Seen]:
+def look_all(items: Sequence[Any], look: Callable[[Any], T], what: str) -> list[T]:
     """Look at each sample once, on all cores (decoders work outside of Python's lock).
 
     A sample is read by the thread that looks at it, so that few are in memory at a time. Logs how
     far it is every `EVERY` seconds, so that a short check says nothing.
     """
-    seen: list[Seen] = []
+    seen: list[T] = []
     due = monotonic() + EVERY
     with ThreadPoolExecutor(cores()) as pool:
         for found in pool.map(lambda i: look(items[i]), range(len(items))):

@@ -34,7 +34,9 @@ MACHINE_MADE = frozenset(  # by systems, file servers and archivers; compared in
 
 
 def takes(kind: str) -> str:
-    """What a folder of classes is, in words."""
+    """What a folder of classes, or of pictures and masks, is in words."""
+    if kind == "scene":
+        return "a folder with images and masks folders"
     return f"a folder with one sub-folder of {kind}s per class"
 
 

@@ -76,7 +76,7 @@ class Samples(Dataset[tuple[Tensor, Any, tuple[int, int]]]):
         if self.weights is not None:
             mixed = target.is_floating_point()
             more["weight"] = target @ self.weights if mixed else self.weights[target]
-        return {**batch, "target": target, **more}
+        return {"target": target, **batch, **more}  # pictures bring their masks themselves
 
 
 class Batches(lightning.LightningDataModule):
@@ -136,13 +136,14 @@ class Batches(lightning.LightningDataModule):
         blend = mixing(self.config.data.mix, self.splits, self.prepare) if training else None
         even = training and self.config.optim.class_weights == "auto"
         weights = class_weights(self.splits) if even else None
+        size = self.config.hw.micro_batch or -(-self.config.run.global_batch // world)
         samples = Samples(rows, self.prepare, vary, seed, blend, weights)
         if self.in_memory:
             samples.keep()
         return DataLoader(
             samples,
             collate_fn=samples.collate,
-            batch_size=self.config.hw.micro_batch or -(-self.config.run.global_batch // world),
+            batch_size=1 if self.prepare.alone and not training else size,
             sampler=TrainSampler(len(rows), seed, rank, world)
             if training
             else EvalSampler(len(rows), rank, world),

@@ -5,6 +5,7 @@ from typing import Any
 
 from zoo.data.folder import class_folders, held_out_folder
 from zoo.data.from_table import table_held_out, table_splits
+from zoo.data.masks import mask_held_out, mask_splits
 from zoo.data.series import series_held_out, series_splits
 from zoo.data.splits import Splits
 from zoo.data.table import is_table
@@ -12,14 +13,16 @@ from zoo.errors import UserError
 
 
 def splits(config: Any, seed: int, kind: str) -> Splits:
-    """The data section of a config, for "picture", "sound", "text" or "series" -> Splits.
+    """The data section of a config, for "picture", "sound", "text", "series" or "scene" -> Splits.
 
     `config.train` is a folder of class folders (of pictures or sounds) or a table; see
-    `class_folders`, `table_splits` and `series_splits`. UserError for whatever cannot be trained
-    on.
+    `class_folders`, `table_splits`, `series_splits` and `mask_splits`. UserError for whatever
+    cannot be trained on.
     """
     if kind == "series":
         return series_splits(config)
+    if kind == "scene":
+        return mask_splits(config, seed)
     if kind == "text" or is_table(config.train):
         return table_splits(config, seed, kind)
     for key in ("group", "time"):
@@ -33,6 +36,8 @@ def held_out(config: Any, labels: Sequence[str], kind: str) -> Splits:
     """What `config.test` holds alone, under the labels of a model -> Splits with `test`."""
     if kind == "series":
         return series_held_out(config, labels)
+    if kind == "scene":
+        return mask_held_out(config, labels)
     if kind == "text" or is_table(config.test):
         return table_held_out(config, labels, kind)
     return held_out_folder(config.test, labels, config.on_bad, kind)

@@ -100,16 +100,18 @@ class Rows:
 
     def name(self, row: int) -> str:
         """A row's path below `root`, with forward slashes, or its number in the table."""
-        item = self.items[row] if not isinstance(self.items, Column) else None
+        items = getattr(self.items, "pictures", self.items)  # of pairs
+        item = items[row] if not isinstance(items, Column) else None
         if isinstance(item, Path):
             return item.relative_to(self.root).as_posix()
-        return f"row {self.items.order[row] + 1 if isinstance(self.items, Column) else row + 1}"
+        return f"row {items.order[row] + 1 if isinstance(items, Column) else row + 1}"
 
     def pick(self, chosen: Iterable[int]) -> "Rows":
         """The same with some of its rows."""
         order = tuple(chosen)
-        items = self.items
-        picked = items.pick(order) if isinstance(items, Column) else tuple(items[i] for i in order)
+        items: Any = self.items
+        lazy = hasattr(items, "pick")
+        picked = items.pick(order) if lazy else tuple(items[i] for i in order)
         columns = {
             name: tuple(getattr(self, name)[i] for i in order)
             for name in ("targets", "sizes", "values", "digests")

@@ -1,3 +1,4 @@
 """From Tokens to answers and losses, one head per task."""
 
 from zoo.heads.classify import Classify, ClassifyConfig, Several, SeveralConfig
+from zoo.heads.segment import Segment, SegmentConfig

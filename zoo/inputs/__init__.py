@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from zoo.inputs.labels import clean_label, label_index, order_labels
 from zoo.inputs.prepare import Prepare
 from zoo.inputs.preprocess import Preprocess
+from zoo.inputs.scene import Pair, PrepareScene, scene
 from zoo.inputs.series import PrepareSeries, series
 from zoo.inputs.sound import PrepareSound, SoundError, sound
 from zoo.inputs.text import PrepareText, text
@@ -19,8 +20,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Augment",
+    "Pair",
     "PictureError",
     "Prepare",
+    "PrepareScene",
     "PrepareSeries",
     "PrepareSound",
     "PrepareText",
@@ -31,6 +34,7 @@ __all__ = [
     "decode_image",
     "label_index",
     "order_labels",
+    "scene",
     "series",
     "sound",
     "text",

@@ -9,8 +9,9 @@ import io
 import os
 import struct
 import zlib
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -33,6 +34,7 @@ _UNREADABLE = (  # what Pillow's decoders raise on broken files
 )  # fmt: skip
 _WIDENED = ("PNG", "PPM")  # their 16 bits may be opened in mode "I", with 65535 for white
 PHOTOMETRIC = 262  # TIFF's tag of what a value means; 0 where the least is white
+T = TypeVar("T")
 _UPRIGHT = {  # EXIF's orientation -> what undoes it
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -71,6 +73,15 @@ def decode_image(
             f"pictures decode to 1 channel (grey) or 3 (RGB); the model takes {channels}, so give "
             "it tensors"
         )
+    return reading(source, lambda image: _plain(image, channels, background))
+
+
+def reading(source: Any, take: Callable[[Image.Image], T]) -> T:
+    """A file, its bytes or a PIL picture -> what `take` makes of the opened picture.
+
+    PictureError where it cannot be read, or `take` finds it unfit with an error of those that
+    decoders raise.
+    """
     if not isinstance(source, (str, os.PathLike, bytes, Image.Image)):
         raise UserError(
             "a picture is a path, a file's bytes or a PIL picture; got "
@@ -78,8 +89,8 @@ def decode_image(
         )
     try:
         if isinstance(source, Image.Image):
-            return _plain(source, channels, background)
-        if not isinstance(source, bytes) and is_endless(source):
+            return take(source)
+        if not isinstance(source, bytes) and is_endless(Path(source)):
             raise OSError("it is no regular file")
         data = source if isinstance(source, bytes) else Path(source).read_bytes()
         if not data:
@@ -88,7 +99,7 @@ def decode_image(
             image.load()
             if image.format in ("JPEG", "MPO"):
                 check_whole(image, data)
-            return _plain(image, channels, background)
+            return take(image)
     except Image.UnidentifiedImageError:
         raise PictureError.of(_name(source), "its content is in no known picture format") from None
     except _UNREADABLE as error:

@@ -33,6 +33,7 @@ def predict(
         raise UserError(f"{wants}; got the name of a file, {source}: read it, or use `zoo predict`")
     sources, many = samples_of(source, column, prepare)
     target = getattr(model.head.config, "target", "label")
+    batch = 1 if prepare.alone else batch
     answers, was_training, place = [], model.training, next(model.parameters())
     model.eval()
     try:
@@ -41,7 +42,7 @@ def predict(
             good = [x for x in chunk if isinstance(x, Tensor)]
             rows = iter(answered(model, target, scale, good, prepare, place) if good else ())
             answers += [
-                named(next(rows), model.record.labels, target)
+                told(next(rows), model.record.labels, target, prepare)
                 if isinstance(x, Tensor)
                 else {"error": x}
                 for x in chunk
@@ -106,10 +107,13 @@ def answered(
     samples: list[Tensor],
     prepare: Prepare,
     place: Tensor,
-) -> list[list[float]]:
-    """Tensors of samples -> the probabilities, or the numbers in the data's units, of each."""
+) -> Sequence[Any]:
+    """Tensors of samples -> the probabilities, or the numbers in the data's units, of each; for
+    masks the logits of its pixels."""
     answer = model(**to_device(prepare.batch(samples), place)).double().cpu()
-    if target == "numbers":
+    if target == "mask":
+        pass
+    elif target == "numbers":
         if scale is not None:
             mean, deviation = torch.tensor(scale, dtype=torch.float64).unbind(-1)
             start, unit = prepare.measure(samples) or (mean, deviation)
@@ -118,7 +122,12 @@ def answered(
         answer = answer.softmax(-1) if target == "label" else answer.sigmoid()
     if not answer.isfinite().all():
         raise UserError("predict takes a model of finite weights; this one answers NaN")
-    return answer.tolist()
+    return answer if target == "mask" else answer.tolist()
+
+
+def told(row: Any, labels: Sequence[str] | None, target: str, prepare: Any) -> dict[str, Any]:
+    """What a model says of one sample, by name."""
+    return prepare.answer(row, labels) if target == "mask" else named(row, labels, target)
 
 
 def to_device(inputs: dict[str, Tensor], like: Tensor) -> dict[str, Tensor]:

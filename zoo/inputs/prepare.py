@@ -30,6 +30,8 @@ class Prepare:
     """Whether a path stands for a sample, and its answer is named after it."""
     from_tables: ClassVar[bool] = False
     """Whether a whole table is one sample."""
+    alone: ClassVar[bool] = False
+    """Whether samples are answered one at a time, since each has a size of its own."""
     input: ClassVar[str] = ""
     """What the tensor is called among a model's inputs; "" where that cannot be told."""
     kinds: ClassVar[dict[str, type["Prepare"]]] = {}

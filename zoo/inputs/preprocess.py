@@ -120,8 +120,12 @@ class Preprocess(Prepare, kind="picture"):
         """A picture in mode "L" or "RGB" -> (channels, height, width), float32, normalised."""
         from zoo.inputs.image import to_tensor
 
+        return self.normal(to_tensor(picture))
+
+    def normal(self, pixels: Tensor) -> Tensor:
+        """(channels, height, width) uint8 -> float32, less the mean, over the deviation."""
         mean, std = _columns(self.mean, self.std)
-        return to_tensor(picture).to(torch.float32).div_(255).sub_(mean).div_(std)
+        return pixels.to(torch.float32).div_(255).sub_(mean).div_(std)
 
 
 def _numbers(name: str, value: Any, count: int, kind: type) -> tuple[Any, ...]:

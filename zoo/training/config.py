@@ -17,18 +17,15 @@ import yaml
 from zoo.errors import OptionError, UserError, suggest
 from zoo.training import recipes
 from zoo.training.places import Dumper, Given, Loader, read, shown
-from zoo.training.schema import (
-    KEYS,
+from zoo.training.schema import KEYS, Config, check, wording
+from zoo.training.sections import (
     PRESETS,
     SECTIONS,
-    Config,
     DataConfig,
     HardwareConfig,
     OptimConfig,
     RunConfig,
     SelectConfig,
-    check,
-    wording,
 )
 from zoo.training.swap import leave_out
 

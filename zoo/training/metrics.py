@@ -18,6 +18,7 @@ from torchmetrics.classification import (
 )
 
 from zoo.errors import UserError, suggest
+from zoo.inputs.scene import IGNORED
 from zoo.training.config import SelectConfig
 
 MOST_CLASSES = 100  # of a confusion matrix: more fill neither a readable figure nor little memory
@@ -186,7 +187,36 @@ class NumbersMetrics(Metrics):
         }
 
 
+class MaskMetrics(Metrics):
+    """Mean loss, mean intersection over union and accuracy, of all pixels of all pictures at once.
+
+    The mean is over the classes that occur among targets or answers. Pixels that do not count are
+    in none of them.
+    """
+
+    best: ClassVar[dict[str, str]] = {"mean_iou": "max", "pixel_accuracy": "max", "loss": "min"}
+
+    def __init__(self, classes: int):
+        super().__init__()
+        self.pairs = MulticlassConfusionMatrix(classes, ignore_index=IGNORED, validate_args=False)
+
+    def add(self, answer: Tensor, target: Tensor) -> None:
+        """(B, classes, h, w) logits, (B, h, w) int64."""
+        self.pairs.update(answer.argmax(1), target)
+
+    def measured(self) -> dict[str, float]:
+        """{"mean_iou", "pixel_accuracy"}."""
+        counts = self.pairs.compute().cpu().double()
+        hit, union = counts.diag(), counts.sum(0) + counts.sum(1) - counts.diag()
+        self.confusion = counts.long() if len(counts) <= MOST_CLASSES else None
+        return {
+            "mean_iou": (hit / union)[union > 0].mean().item(),
+            "pixel_accuracy": (hit.sum() / counts.sum()).item(),
+        }
+
+
 METRICS: dict[str, type[Metrics]] = {
+    "mask": MaskMetrics,
     "label": ClassifyMetrics,
     "labels": LabelsMetrics,
     "numbers": NumbersMetrics,

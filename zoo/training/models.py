@@ -8,15 +8,16 @@ from typing import Any
 from zoo.errors import OptionError, one_of, suggest
 from zoo.extend import fault_of, kinds
 from zoo.heads import Classify
-from zoo.inputs import Prepare, PrepareSeries, PrepareSound, PrepareText, Preprocess
+from zoo.inputs import Prepare, PrepareScene, PrepareSeries, PrepareSound, PrepareText, Preprocess
 from zoo.inputs.text import train_tokenizer
 from zoo.loading import load
 from zoo.model import Model, Record
 from zoo.nn import Part
 from zoo.registry import SECTIONS, create, find
 from zoo.shapes import pair
+from zoo.training.bodies import HEADS, facts_of, for_scenes, with_head
 from zoo.training.config import Config, flatten
-from zoo.training.schema import AUDIO, IMAGE, SERIES, TEXT
+from zoo.training.sections import AUDIO, IMAGE, SEGMENT, SERIES, TEXT
 from zoo.training.tune import tune
 
 KINDS = {  # what the samples of a task are
@@ -24,14 +25,23 @@ KINDS = {  # what the samples of a task are
     TEXT: "text",
     AUDIO: "sound",
     SERIES: "series",
+    SEGMENT: "scene",
 }
-ADAPTERS = {"picture": "Patches", "text": "Subwords", "sound": "Frames", "series": "Frames"}
+ADAPTERS = {
+    "picture": "Patches",
+    "scene": "Patches",
+    "text": "Subwords",
+    "sound": "Frames",
+    "series": "Frames",
+}
 
 EMPTY: Mapping[str, Any] = {}
 
 
-def stand_in(kind: str) -> Callable[[], Prepare] | None:
+def stand_in(kind: str) -> Callable[..., Prepare] | None:
     """What stands for the preprocessing that data would give, to show a model without data."""
+    if kind == "scene":
+        return lambda base: PrepareScene.of(base, (0, 1), None, None)
     if kind == "sound":
         return PrepareSound
     if kind == "series":
@@ -43,7 +53,7 @@ def build(
     config: Config,
     labels: Sequence[str],
     target: str = "label",
-    prepare: Callable[[], Prepare] | None = None,
+    prepare: Callable[..., Prepare] | None = None,
     scale: tuple[tuple[float, float], ...] | None = None,
 ) -> Model:
     """The config's model with a head for these labels, for samples of the recipe's task.
@@ -67,7 +77,7 @@ def make_model(
     labels: Sequence[str],
     target: str = "label",
     kind: str = "picture",
-    prepare: Callable[[], Prepare] | None = None,
+    prepare: Callable[..., Prepare] | None = None,
 ) -> Model:
     """The same from the model section alone, such as {"name": ..., "head": {"pool": "mean"}}."""
     tuning = {key: value for key, value in sections.items() if key in ("freeze", "lora")}
@@ -80,6 +90,8 @@ def make_model(
     if "head" in options and not isinstance(options["head"], Mapping):
         got = "null" if options["head"] is None else repr(options["head"])
         raise OptionError(f"a training takes a model with a head; got model.head {got}", "head")
+    if kind == "scene" and prepare is not None:
+        return tune(for_scenes(make_dense(sections, options, labels, kind), prepare), **tuning)
     if "name" in options:
         name = text(options, "name", "the name of a model (`zoo list models`)")
         if kind == "picture" and find(name)[0].preprocess is None:  # before its options
@@ -107,6 +119,28 @@ def make_model(
         wants = f"a training takes a head with the target of its data, {target}"
         raise OptionError(f"{wants}; got {got}", "head.target")
     return tune(model, **tuning)
+
+
+def make_dense(
+    sections: Mapping[str, Any],
+    options: dict[str, Any],
+    labels: Sequence[str],
+    kind: str,
+    target: str = "mask",
+) -> Model:
+    """The same for pictures whose every pixel is told, with the way to read them still its own.
+
+    OptionError for a model of anything else than pictures.
+    """
+    form = next((form for form in ("name", "load") if form in options), "adapter.kind")
+    if form == "adapter.kind":
+        model = assemble(sections, labels, target, kind, None)
+    else:
+        where = text(options, form, "a model")
+        model = with_head(form, where, kind, labels, target, named(options))
+    if not isinstance(model.record.preprocess, Preprocess):
+        raise wrong_kind(model.record.name or "this one", "picture", form)
+    return model
 
 
 def text(options: dict[str, Any], key: str, wants: str) -> str:
@@ -221,5 +255,6 @@ def assemble(
             wants = f"a training on {kind}s takes an adapter of {kind}s, such as {ADAPTERS[kind]}"
             raise OptionError(f"{wants}; got {type(adapter).__name__}", "adapter.kind")
         made = Preprocess(size=pair(adapter.config.size), channels=adapter.config.channels)
-    head = part("head", "Classify", dim=backbone.dim, classes=len(labels), target=target)
+    facts = facts_of(adapter, backbone, labels, target)
+    head = part("head", HEADS.get(kind, "Classify"), **facts)
     return Model(adapter, backbone, head, Record(labels=tuple(labels), preprocess=made))

@@ -14,6 +14,7 @@ from zoo.training.config import Config, SelectConfig
 from zoo.training.metrics import WORDS
 
 NUMBERED_CLASSES = 20  # a confusion figure with more has no numbers in its cells
+LONGEST_COUNT = 100_000  # what has more digits than a cell is wide
 LONGEST_NAME = 40  # characters of a class name in a figure
 BLUE, ORANGE, GREY = "tab:blue", "tab:orange", "0.75"
 CURVES, CONFUSION = "learning_curves.png", "confusion.png"
@@ -73,8 +74,10 @@ def draw_curves(file: Path, target: Path) -> None:
     save(figure, target)
 
 
-def draw_confusion(counts: Tensor, labels: tuple[str, ...], split: str, target: Path) -> None:
-    """(targets, answers) counts -> a picture, shaded by the share of each row."""
+def draw_confusion(
+    counts: Tensor, labels: tuple[str, ...], split: str, target: Path, what: str = "rows"
+) -> None:
+    """(targets, answers) counts -> a picture, shaded by the share of each row; many as shares."""
     share = counts / counts.sum(1, keepdim=True).clamp(min=1)
     side = 3 + 0.4 * min(len(labels), 40)
     figure = Figure(figsize=(side, side), layout="constrained")
@@ -83,13 +86,14 @@ def draw_confusion(counts: Tensor, labels: tuple[str, ...], split: str, target: 
     places, names = range(len(labels)), [in_figure(label) for label in labels]
     axes.set_xticks(places, names, rotation=90, parse_math=False)
     axes.set_yticks(places, names, parse_math=False)
-    axes.set(xlabel="answer", ylabel="target", title=f"{split}, {int(counts.sum())} rows")
+    axes.set(xlabel="answer", ylabel="target", title=f"{split}, {int(counts.sum())} {what}")
     if len(labels) <= NUMBERED_CLASSES:
         for row in places:
             for column in places:
                 if count := int(counts[row, column]):
                     colour = "white" if share[row, column] > 0.5 else "black"
-                    axes.text(column, row, str(count), ha="center", va="center", color=colour)
+                    text = str(count) if count < LONGEST_COUNT else f"{share[row, column]:.3f}"
+                    axes.text(column, row, text, ha="center", va="center", color=colour)
     save(figure, target)
 
 

@@ -127,7 +127,7 @@ class Run:
         """Say what is about to run."""
         facts = files.facts_of_data(self.splits)
         rows = ", ".join(f"{count} {split}" for split, count in facts["rows"].items())
-        what = {"label": "classes", "labels": "labels", "numbers": "numbers"}[facts["target"]]
+        what = {"label": "classes", "mask": "classes"}.get(facts["target"], facts["target"])
         log.info(f"{self.config.recipe} -> {self.folder}")
         log.info(f"data: {rows}, {len(self.splits.labels)} {what}")
         for note in self.splits.notes:
@@ -171,7 +171,8 @@ class Run:
                 confusion = task.metrics[split].confusion
                 if confusion is not None:
                     target = self.folder / report.CONFUSION
-                    report.draw_confusion(confusion, self.splits.labels, split, target)
+                    what = "pixels" if self.splits.target == "mask" else "rows"
+                    report.draw_confusion(confusion, self.splits.labels, split, target, what)
             self.write_result(metrics, source)
             for split, values in metrics.items():
                 for name, known in self.splits.baselines.get(split, {}).items():

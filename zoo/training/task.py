@@ -40,7 +40,8 @@ class Task(lightning.LightningModule):
         about = [deviation for _, deviation in self.scale] if head.target == "numbers" else None
         make: Any = METRICS[head.target]
         self.metrics = nn.ModuleDict({s: make(about or head.classes) for s in ("val", "test")})
-        self.window = torch.zeros(2)  # sum of losses and samples, this rank, since the last step
+        # of this rank since the last step: sum of losses, what it is of, and samples
+        self.window = torch.zeros(3)
         self.epoch = [0.0, 0.0]  # the same over all ranks since the epoch began
         self.samples = 0
         """How many samples the weights have learned from, on all ranks."""
@@ -63,7 +64,8 @@ class Task(lightning.LightningModule):
         """-> the sum of the batch's losses, which `configure_gradient_clipping` makes a mean."""
         answer = placed(self(**inputs_of(batch)), batch)
         total, count = self._loss(answer, batch, self.config.optim.smoothing)
-        self.window = self.window.to(total.device) + torch.stack((total.detach(), count))
+        size = total.new_tensor(len(batch["target"]))
+        self.window = self.window.to(total.device) + torch.stack((total.detach(), count, size))
         return total
 
     def configure_gradient_clipping(self, optimizer: Any, *args: Any, **kwargs: Any) -> None:
@@ -73,8 +75,8 @@ class Task(lightning.LightningModule):
         gradient is not finite: on every rank, and before the weights have moved.
         """
         trainer, optim = self.trainer, self.config.optim
-        total, count = trainer.strategy.reduce(self.window, reduce_op="sum").tolist()  # type: ignore[union-attr]
-        self.window = torch.zeros(2)
+        total, count, size = trainer.strategy.reduce(self.window, reduce_op="sum").tolist()  # type: ignore[union-attr]
+        self.window = torch.zeros(3)
         self.step_loss, self.step_lr = total / count, max(g["lr"] for g in optimizer.param_groups)
         if not math.isfinite(self.step_loss):
             self.stop("a finite loss", self.step_loss)
@@ -85,7 +87,7 @@ class Task(lightning.LightningModule):
         norm = nn.utils.clip_grad_norm_(self.parameters(), optim.clip or math.inf)
         if not math.isfinite(norm):
             self.stop("finite gradients", float(norm))
-        self.samples += int(count)
+        self.samples += int(size)
         self.epoch = [self.epoch[0] + total, self.epoch[1] + count]
         self.log_dict({"train/loss": self.step_loss, "train/lr": self.step_lr})
 

@@ -67,7 +67,7 @@ def freeze_body(model: Model, deep: int, whole: bool = False) -> None:
     for name, part in model.named_modules():
         body = whole and name.split(".")[0] in ("adapter", "backbone")
         if name and (body or model.depth_of(name) < deep):
-            part.training = False  # not eval(), which would go on to all below
+            part.training = False  # alone: what lies below may be deeper
             for parameter in part.parameters(recurse=False):
                 parameter.requires_grad_(False)
 

@@ -1,0 +1,65 @@
+"""Our maps in torchvision's detectors."""
+
+import numpy as np
+import pytest
+import torch
+from torchvision.ops import box_iou
+
+import zoo
+from zoo.plugins.torchvision import Levels, fcos
+
+
+def body(kind):
+    torch.manual_seed(0)
+    if kind == "swin":
+        return zoo.create("swin_mu_patch4_window4_64")
+    return zoo.create("vit_mu_patch8_32", head=None, fill=True)
+
+
+@pytest.mark.parametrize("kind", ["swin", "vit"])
+def test_levels_are_finest_first_and_each_weight_learns(kind):
+    levels = Levels(body(kind), channels=24)
+    maps = levels(torch.randn(2, 3, 64, 96))
+    assert list(maps) == [str(i) for i in range(len(levels.strides))]
+    for stride, x in zip(levels.strides, maps.values(), strict=True):
+        assert x.shape == (2, 24, 64 / stride, 96 / stride)
+    sum(x.square().mean() for x in maps.values()).backward()
+    assert all(p.grad is not None for p in levels.parameters())
+    assert not dict(levels.named_buffers())  # no BatchNorm
+
+
+def scenes(count):
+    """Dark noise with one bright square each, and its box."""
+    noise = np.random.default_rng(0)
+    pictures, targets = [], []
+    for _ in range(count):
+        picture = torch.from_numpy(noise.uniform(0, 0.3, (3, 64, 64))).float()
+        top, left, side = noise.integers(0, 36), noise.integers(0, 36), noise.integers(14, 28)
+        picture[:, top : top + side, left : left + side] += 0.6
+        pictures.append(picture)
+        box = torch.tensor([[left, top, left + side, top + side]]).float()
+        targets.append({"boxes": box, "labels": torch.tensor([1])})
+    return pictures, targets
+
+
+def test_fcos_on_a_swin_finds_squares_it_has_not_seen():
+    torch.manual_seed(0)
+    detector = fcos(body("swin"), classes=2, channels=32, min_size=64, max_size=64)
+    assert detector.transform.image_mean == [0.485, 0.456, 0.406]
+    optimizer = torch.optim.AdamW(detector.parameters(), lr=2e-3)
+    pictures, targets = scenes(24)
+    for _ in range(25):
+        for start in range(0, 16, 8):
+            chunk = slice(start, start + 8)
+            losses = detector(pictures[chunk], targets[chunk])
+            assert {"classification", "bbox_regression", "bbox_ctrness"} == losses.keys()
+            optimizer.zero_grad()
+            sum(losses.values()).backward()
+            torch.nn.utils.clip_grad_norm_(detector.parameters(), 1.0)
+            optimizer.step()
+    with torch.no_grad():
+        found = detector.eval()(pictures[16:])
+    overlaps = [
+        box_iou(f["boxes"][:1], t["boxes"]) for f, t in zip(found, targets[16:], strict=True)
+    ]
+    assert np.mean([float(o.max()) if o.numel() else 0.0 for o in overlaps]) > 0.6

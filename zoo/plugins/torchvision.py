@@ -1,0 +1,75 @@
+"""Our bodies in torchvision's detectors.
+
+    from zoo.plugins.torchvision import fcos
+
+    model = zoo.load("timm/swin_tiny_patch4_window7_224.ms_in1k")
+    detector = fcos(model, classes=2, min_size=256, max_size=512)
+    losses = detector([picture], [{"boxes": boxes, "labels": labels}])  # in training mode
+
+The maps of a body go through a feature pyramid (Lin et al. 2016, arXiv:1612.03144), a ViT's one map
+through the simple one of ViTDet.
+"""
+
+from collections import OrderedDict
+from typing import Any
+
+from torch import Tensor, nn
+from torchvision.models.detection import FCOS
+from torchvision.models.detection.anchor_utils import AnchorGenerator
+from torchvision.ops import FeaturePyramidNetwork
+
+from zoo.inputs import Preprocess
+from zoo.model import Model
+from zoo.nn import MapNorm, Pyramid
+from zoo.ops import as_map
+
+
+class Levels(nn.Module):
+    """(B, C, H, W) pixels -> {"0": (B, channels, h, w), ...}, finest first: what torchvision's
+    detectors take as their backbone.
+
+    The adapter and the backbone are the model's own, its weights included; its head is left out.
+    Sides need not be filled by patches.
+    """
+
+    def __init__(self, model: Model, channels: int = 256):
+        super().__init__()
+        self.adapter, self.backbone, self.out_channels = model.adapter, model.backbone, channels
+        config: Any = model.adapter.config
+        patch = config.patch if isinstance(config.patch, int) else config.patch[-1]
+        widths = [stage.block.dim for stage in model.backbone.config.stages]
+        if len(widths) == 1:
+            self.neck: Any = Pyramid(dim=widths[0], out=channels)
+            self.strides = tuple(patch * scale / 4 for scale in (1, 2, 4, 8))
+        else:  # the last has passed the backbone's norm
+            norms = [*(MapNorm(width) for width in widths[:-1]), nn.Identity()]
+            self.neck = nn.ModuleList(norms)
+            self.pyramid = FeaturePyramidNetwork(widths, channels)
+            self.strides = tuple(float(patch * 2**i) for i in range(len(widths)))
+
+    def forward(self, pixels: Tensor) -> "OrderedDict[str, Tensor]":
+        """(B, C, H, W) -> {"0": (B, channels, H / stride, W / stride), ...}."""
+        tokens = self.backbone(self.adapter(pixels), stages=True)
+        maps = [as_map(stage) for stage in tokens.stages]
+        if isinstance(self.neck, Pyramid):
+            return OrderedDict((str(i), x) for i, x in enumerate(self.neck(maps)))
+        normed = [norm(x) for norm, x in zip(self.neck, maps, strict=True)]
+        return self.pyramid(OrderedDict((str(i), x) for i, x in enumerate(normed)))
+
+
+def fcos(model: Model, classes: int, channels: int = 256, **options: Any) -> FCOS:
+    """torchvision's FCOS (Tian et al. 2019, arXiv:1904.01355) on a model's body.
+
+    `classes` counts the background, which is class 0. Each map's anchors are as large as its
+    stride; mean and deviation are those of the model's preprocessing. Other options are FCOS's own,
+    such as `min_size` and `max_size` of pictures, or `score_thresh`.
+    """
+    levels = Levels(model, channels)
+    anchors = AnchorGenerator(
+        tuple((int(stride),) for stride in levels.strides), ((1.0,),) * len(levels.strides)
+    )
+    prepare = model.record.preprocess
+    if isinstance(prepare, Preprocess):
+        seen = {"image_mean": list(prepare.mean), "image_std": list(prepare.std)}
+        options = {**seen, **options}
+    return FCOS(levels, classes, anchor_generator=anchors, **options)

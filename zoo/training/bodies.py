@@ -1,0 +1,71 @@
+"""A body gets the head that a task wants."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+from zoo.adapters.patch import GridConfig
+from zoo.errors import OptionError, one_of
+from zoo.extend import kinds
+from zoo.inputs import Preprocess
+from zoo.loading import load
+from zoo.model import Model
+from zoo.nn import Part
+from zoo.registry import create
+
+HEADS = {"scene": "Segment"}  # by what samples are; others have Classify
+EMPTY: Mapping[str, Any] = {}
+
+
+def facts_of(adapter: Part, backbone: Part, labels: Sequence[str], target: str) -> dict[str, Any]:
+    """What a head may have to know of the parts before it, and of the data."""
+    widths = tuple(stage.block.dim for stage in backbone.config.stages)
+    return {
+        "dim": backbone.dim,
+        "widths": widths if len(widths) > 1 else (),
+        "classes": len(labels),
+        "target": target,
+    }
+
+
+def with_head(
+    form: str, where: str, kind: str, labels: Sequence[str], target: str, options: Mapping[str, Any]
+) -> Model:
+    """A model by its name (`form` "name") or from elsewhere ("load"), with the head of the task.
+
+    Options that begin with "head." are the head's, the others the body's. A loaded head of this
+    kind stays where the labels are the same and no option asks for another.
+    """
+    own = {k.removeprefix("head."): v for k, v in options.items() if k.startswith("head.")}
+    rest = {k: v for k, v in options.items() if not k.startswith("head.")}
+    made = kinds("head")[one_of("model", "head.kind", own.pop("kind", HEADS[kind]), kinds("head"))]
+    if form == "name":
+        body = create(where, **{"head": None, **rest})
+    else:
+        body = load(where, **rest)
+        has = getattr(body.head, "config", None)
+        same = all(getattr(has, key, None) == value for key, value in own.items())
+        if type(body.head) is made and body.record.labels == tuple(labels) and same:
+            return body
+    takes = {field.name for field in fields(made.Config)}
+    facts = facts_of(body.adapter, body.backbone, labels, target)
+    given = {key: value for key, value in facts.items() if key in takes} | own
+    try:
+        head = made(**given)
+    except OptionError as error:
+        raise OptionError(str(error), f"head.{error.key}") from error
+    record = replace(body.record, labels=tuple(labels), scale=None)
+    return Model(body.adapter, body.backbone, head, record)
+
+
+def for_scenes(model: Model, prepare: Any) -> Model:
+    """The model with pictures read at their own size, which its adapter then fills up to patches,
+    by what `prepare` makes of how it read them before. It is left alone where it reads scenes."""
+    base = model.record.preprocess
+    if not isinstance(base, Preprocess):
+        return model
+    config: Any = model.adapter.config
+    if isinstance(config, GridConfig) and not config.fill:
+        model.adapter.config = replace(config, fill=True)
+    model.record = replace(model.record, preprocess=prepare(base))
+    return model
