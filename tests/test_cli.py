@@ -641,7 +641,9 @@ def test_show_gives_options_as_flags_take_them(name: str, capsys: pytest.Capture
             make_model(model, ["a", "b"], kind=kind, prepare=stand_in(kind))
     data = {row[0] for row in rows if row[-1] == "from the data"}
     sequences = {"model.adapter.length", "model.adapter.size"}
-    assert "model.head.target" in data and (kind in ("picture", "scene") or data & sequences)
+    assert "model.head.target" in data and (
+        kind in ("picture", "scene", "unlabelled") or data & sequences
+    )
 
 
 def test_show_fetches_nothing_from_the_hub(tmp_path, capsys, monkeypatch):

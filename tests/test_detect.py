@@ -28,6 +28,20 @@ def test_levels_are_finest_first_and_each_weight_learns(kind):
     assert not dict(levels.named_buffers())  # no BatchNorm
 
 
+def test_a_vit_whose_strides_are_no_whole_pixels_is_refused():
+    first = zoo.adapters.Patches(size=28, patch=14, dim=32)
+    with pytest.raises(zoo.OptionError, match="a multiple of 4; got a ViT with patch 14"):
+        Levels(zoo.Model(first, zoo.Backbone(dim=32, depth=1, heads=2)))
+
+
+@pytest.mark.parametrize("kind", ["swin", "vit"])
+def test_pictures_of_any_sizes_go_through_fcos_together(kind):
+    detector = fcos(body(kind), classes=2, channels=32, min_size=40, max_size=80).eval()
+    with torch.no_grad():
+        found = detector([torch.rand(3, 40, 61), torch.rand(3, 50, 33)])
+    assert [set(f) for f in found] == [{"boxes", "scores", "labels"}] * 2
+
+
 def scenes(count):
     """Dark noise with one bright square each, and its box."""
     noise = np.random.default_rng(0)

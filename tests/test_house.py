@@ -118,6 +118,13 @@ def test_readme_commands_run(tmp_path, monkeypatch, capsys):
                 picture.save(tmp_path / folder / label / f"{i}.{ending}")
     (tmp_path / "new").mkdir()
     Image.new("RGB", (40, 30), (200, 1, 1)).save(tmp_path / "new" / "a.jpg")
+    for part in ("images", "masks"):
+        (tmp_path / "cells" / part).mkdir(parents=True)
+    for i in range(8):
+        mask = np.zeros((40, 30), np.uint8)
+        mask[: 5 + i] = 1
+        Image.fromarray(mask).save(tmp_path / "cells" / "masks" / f"{i}.png")
+        Image.fromarray(200 * mask).save(tmp_path / "cells" / "images" / f"{i}.png")
     words = [
         f"{w} and {v},{label}"
         for label, w in (("ham", "hello"), ("spam", "win"))
@@ -138,6 +145,7 @@ def test_readme_commands_run(tmp_path, monkeypatch, capsys):
     parts = ["--model.adapter.dim", "32", "--model.backbone.dim", "32"]
     small = {
         "image_classify": ["--model.name", "vit_mu_patch8_32"],
+        "image_segment": ["--model.adapter.dim", "8", "--model.adapter.heads", "[1, 1, 1]"],
         "text_classify": parts,
         "audio_classify": parts,
         "series_forecast": parts,

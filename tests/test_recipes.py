@@ -84,6 +84,17 @@ def write_scenes(root):
     return {"data.train": root / "train", "data.test": root / "test"}
 
 
+def write_unlabelled(root):
+    """16 noisy pictures; the test folder has 2."""
+    noise = np.random.default_rng(0)
+    for split, count in (("train", 16), ("test", 2)):
+        (root / split).mkdir()
+        for i in range(count):
+            pixels = noise.integers(0, 255, (40, 32, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(root / split / f"{i}.png")
+    return {"data.train": root / "train", "data.test": root / "test", "data.val": 0.2}
+
+
 # Per task: what writes data, what makes a recipe's model small.
 SMALL = {"model.adapter.dim": 32, "model.backbone.dim": 32, "model.backbone.depth": 2}
 TASKS = {
@@ -91,6 +102,7 @@ TASKS = {
     "audio_classify": (write_sounds, SMALL),
     "text_classify": (write_texts, {**SMALL, "data.vocabulary": 300}),
     "series_forecast": (write_series, {**SMALL, "data.past": 16, "data.ahead": 4}),
+    "image_pretrain": (write_unlabelled, {}),
     "image_segment": (write_scenes, {"model.head.channels": 16, "data.crop": 32}),
 }
 # And where a recipe's model is of another make.
@@ -106,6 +118,10 @@ OTHERS = {
         "model.adapter.dim": 16, "model.adapter.depths": [1, 1], "model.adapter.heads": [1, 2],
         "model.adapter.window": [4, 4],
     },
+    "image_pretrain/vit_small_mae": {
+        "model.name": "vit_mu_patch8_32", "model.head.decoder": 32, "model.head.depth": 1,
+    },
+    "image_pretrain/swin_tiny_simmim": {"model.name": "swin_mu_patch4_window4_64"},
     "image_segment/swin_tiny_finetune": {"model.load": "DATA/swin"},
 }  # fmt: skip
 

@@ -79,8 +79,9 @@ class Model(nn.Module):
         shown = Details()
         for name in details:
             one_of("Model", "details", name, vars(shown))
-        maps = getattr(self.head, "reads_maps", False)
+        maps, hide = getattr(self.head, "reads_maps", False), getattr(self.head, "hide", None)
         tokens = self.adapter(*inputs, **named)
+        tokens = tokens if hide is None else hide(tokens)
         tokens = self.backbone(tokens, details=shown, show=details, stages=maps)
         answer = tokens if self.head is None else self.head(tokens)
         return (answer, shown) if details else answer

@@ -32,6 +32,8 @@ class Tokens:
     """Sides in pixels of what the grid was cut from, (h, w) or (t, h, w), before any padding."""
     stride: tuple[int, ...] | None = None
     """Pixels from one token of the grid to the next, on those axes."""
+    hidden: Tensor | None = None
+    """(B, n) bool: which patches of a picture a head has hidden from the backbone."""
     stages: "tuple[Tokens, ...]" = ()
     """What each stage of the backbone gave, for heads that read maps; the last is this one."""
 
@@ -53,7 +55,7 @@ class Details:
     """Scalars to be added to a loss, such as the load balance of routed experts."""
 
 
-_TENSORS = ("x", "keep", "positions", "sample", "pick", "stages")
+_TENSORS = ("x", "keep", "positions", "sample", "pick", "hidden", "stages")
 _FACTS = ("grid", "prefix", "size", "stride")
 
 

@@ -9,11 +9,13 @@ from zoo.data.masks import mask_held_out, mask_splits
 from zoo.data.series import series_held_out, series_splits
 from zoo.data.splits import Splits
 from zoo.data.table import is_table
+from zoo.data.unlabelled import unlabelled_held_out, unlabelled_splits
 from zoo.errors import UserError
 
 
 def splits(config: Any, seed: int, kind: str) -> Splits:
-    """The data section of a config, for "picture", "sound", "text", "series" or "scene" -> Splits.
+    """The data section of a config, for "picture", "sound", "text", "series", "scene" or
+    "unlabelled" -> Splits.
 
     `config.train` is a folder of class folders (of pictures or sounds) or a table; see
     `class_folders`, `table_splits`, `series_splits` and `mask_splits`. UserError for whatever
@@ -23,6 +25,8 @@ def splits(config: Any, seed: int, kind: str) -> Splits:
         return series_splits(config)
     if kind == "scene":
         return mask_splits(config, seed)
+    if kind == "unlabelled":
+        return unlabelled_splits(config, seed)
     if kind == "text" or is_table(config.train):
         return table_splits(config, seed, kind)
     for key in ("group", "time"):
@@ -38,6 +42,8 @@ def held_out(config: Any, labels: Sequence[str], kind: str) -> Splits:
         return series_held_out(config, labels)
     if kind == "scene":
         return mask_held_out(config, labels)
+    if kind == "unlabelled":
+        return unlabelled_held_out(config)
     if kind == "text" or is_table(config.test):
         return table_held_out(config, labels, kind)
     return held_out_folder(config.test, labels, config.on_bad, kind)

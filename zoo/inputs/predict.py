@@ -21,8 +21,10 @@ def predict(
 ) -> Any:
     """See `zoo.Model.predict`. The model is left in the mode, training or eval, that it was in."""
     prepare, scale = model.record.preprocess, model.record.scale
-    if model.head is None or prepare is None:
-        lacks = "no head" if model.head is None else "no preprocessing in its record"
+    target = getattr(getattr(model.head, "config", None), "target", "label")
+    if model.head is None or prepare is None or target == "pixels":
+        lacks = "no preprocessing in its record" if prepare is None else "no head"
+        lacks = "one that rebuilds what is hidden" if target == "pixels" else lacks
         wants = "predict takes a model with a head and preprocessing"
         raise UserError(f"{wants}; this one has {lacks}")
     if batch < 1:
@@ -32,7 +34,6 @@ def predict(
         wants = f"predict takes a {prepare.kind} itself, or a list of them"
         raise UserError(f"{wants}; got the name of a file, {source}: read it, or use `zoo predict`")
     sources, many = samples_of(source, column, prepare)
-    target = getattr(model.head.config, "target", "label")
     batch = 1 if prepare.alone else batch
     answers, was_training, place = [], model.training, next(model.parameters())
     model.eval()

@@ -18,6 +18,7 @@ from torchvision.models.detection import FCOS
 from torchvision.models.detection.anchor_utils import AnchorGenerator
 from torchvision.ops import FeaturePyramidNetwork
 
+from zoo.errors import require
 from zoo.inputs import Preprocess
 from zoo.model import Model
 from zoo.nn import MapNorm, Pyramid
@@ -29,7 +30,8 @@ class Levels(nn.Module):
     detectors take as their backbone.
 
     The adapter and the backbone are the model's own, its weights included; its head is left out.
-    Sides need not be filled by patches.
+    OptionError for a ViT whose patch is no multiple of 4: torchvision counts strides in whole
+    pixels.
     """
 
     def __init__(self, model: Model, channels: int = 256):
@@ -39,13 +41,15 @@ class Levels(nn.Module):
         patch = config.patch if isinstance(config.patch, int) else config.patch[-1]
         widths = [stage.block.dim for stage in model.backbone.config.stages]
         if len(widths) == 1:
+            wants = "torchvision's detectors take a body whose patch is a multiple of 4"
+            require(patch % 4 == 0, f"{wants}; got a ViT with patch {patch}", "patch")
             self.neck: Any = Pyramid(dim=widths[0], out=channels)
-            self.strides = tuple(patch * scale / 4 for scale in (1, 2, 4, 8))
+            self.strides = tuple(patch * scale // 4 for scale in (1, 2, 4, 8))
         else:  # the last has passed the backbone's norm
             norms = [*(MapNorm(width) for width in widths[:-1]), nn.Identity()]
             self.neck = nn.ModuleList(norms)
             self.pyramid = FeaturePyramidNetwork(widths, channels)
-            self.strides = tuple(float(patch * 2**i) for i in range(len(widths)))
+            self.strides = tuple(patch * 2**i for i in range(len(widths)))
 
     def forward(self, pixels: Tensor) -> "OrderedDict[str, Tensor]":
         """(B, C, H, W) -> {"0": (B, channels, H / stride, W / stride), ...}."""
@@ -60,14 +64,14 @@ class Levels(nn.Module):
 def fcos(model: Model, classes: int, channels: int = 256, **options: Any) -> FCOS:
     """torchvision's FCOS (Tian et al. 2019, arXiv:1904.01355) on a model's body.
 
-    `classes` counts the background, which is class 0. Each map's anchors are as large as its
-    stride; mean and deviation are those of the model's preprocessing. Other options are FCOS's own,
-    such as `min_size` and `max_size` of pictures, or `score_thresh`.
+    `classes` counts the background, which is class 0; `channels` is a multiple of 32. Each map's
+    anchors are as large as its stride; mean and deviation are those of the model's preprocessing.
+    Other options are FCOS's own, such as `min_size` and `max_size` of pictures, or `score_thresh`.
     """
     levels = Levels(model, channels)
-    anchors = AnchorGenerator(
-        tuple((int(stride),) for stride in levels.strides), ((1.0,),) * len(levels.strides)
-    )
+    sizes = tuple((stride,) for stride in levels.strides)
+    anchors = AnchorGenerator(sizes, ((1.0,),) * len(sizes))
+    options = {"size_divisible": levels.strides[-1], **options}
     prepare = model.record.preprocess
     if isinstance(prepare, Preprocess):
         seen = {"image_mean": list(prepare.mean), "image_std": list(prepare.std)}

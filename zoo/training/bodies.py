@@ -13,14 +13,23 @@ from zoo.model import Model
 from zoo.nn import Part
 from zoo.registry import create
 
-HEADS = {"scene": "Segment"}  # by what samples are; others have Classify
+HEADS = {"scene": "Segment", "unlabelled": "Reconstruct"}  # by what samples are, else Classify
+TARGETS = {"scene": "mask", "unlabelled": "pixels"}
 EMPTY: Mapping[str, Any] = {}
 
 
 def facts_of(adapter: Part, backbone: Part, labels: Sequence[str], target: str) -> dict[str, Any]:
-    """What a head may have to know of the parts before it, and of the data."""
+    """What a head may have to know of the parts before it, and of the data.
+
+    `patch` is the stride of the last stage in pixels, `unit` that in tokens of the first.
+    """
     widths = tuple(stage.block.dim for stage in backbone.config.stages)
+    patch, unit = getattr(adapter.config, "patch", 1), 2 ** (len(widths) - 1)
     return {
+        "patch": unit * (patch if isinstance(patch, int) else patch[-1]),
+        "unit": unit,
+        "width": widths[0],
+        "colours": getattr(adapter.config, "channels", 3),
         "dim": backbone.dim,
         "widths": widths if len(widths) > 1 else (),
         "classes": len(labels),

@@ -6,7 +6,7 @@ process gets.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -215,7 +215,24 @@ class MaskMetrics(Metrics):
         }
 
 
+class PixelsMetrics(Metrics):
+    """The mean loss of what was hidden."""
+
+    best: ClassVar[dict[str, str]] = {"loss": "min"}
+
+    def __init__(self, classes: int):
+        super().__init__()
+
+    def add(self, answer: Any, target: Tensor) -> None:
+        """Nothing beside the loss."""
+
+    def measured(self) -> dict[str, float]:
+        """{}."""
+        return {}
+
+
 METRICS: dict[str, type[Metrics]] = {
+    "pixels": PixelsMetrics,
     "mask": MaskMetrics,
     "label": ClassifyMetrics,
     "labels": LabelsMetrics,

@@ -15,9 +15,9 @@ from zoo.model import Model, Record
 from zoo.nn import Part
 from zoo.registry import SECTIONS, create, find
 from zoo.shapes import pair
-from zoo.training.bodies import HEADS, facts_of, for_scenes, with_head
+from zoo.training.bodies import HEADS, TARGETS, facts_of, for_scenes, with_head
 from zoo.training.config import Config, flatten
-from zoo.training.sections import AUDIO, IMAGE, SEGMENT, SERIES, TEXT
+from zoo.training.sections import AUDIO, IMAGE, PRETRAIN, SEGMENT, SERIES, TEXT
 from zoo.training.tune import tune
 
 KINDS = {  # what the samples of a task are
@@ -26,10 +26,12 @@ KINDS = {  # what the samples of a task are
     AUDIO: "sound",
     SERIES: "series",
     SEGMENT: "scene",
+    PRETRAIN: "unlabelled",
 }
 ADAPTERS = {
     "picture": "Patches",
     "scene": "Patches",
+    "unlabelled": "Patches",
     "text": "Subwords",
     "sound": "Frames",
     "series": "Frames",
@@ -90,8 +92,9 @@ def make_model(
     if "head" in options and not isinstance(options["head"], Mapping):
         got = "null" if options["head"] is None else repr(options["head"])
         raise OptionError(f"a training takes a model with a head; got model.head {got}", "head")
-    if kind == "scene" and prepare is not None:
-        return tune(for_scenes(make_dense(sections, options, labels, kind), prepare), **tuning)
+    if kind in HEADS:
+        model = make_dense(sections, options, labels, kind)
+        return tune(model if prepare is None else for_scenes(model, prepare), **tuning)
     if "name" in options:
         name = text(options, "name", "the name of a model (`zoo list models`)")
         if kind == "picture" and find(name)[0].preprocess is None:  # before its options
@@ -122,16 +125,13 @@ def make_model(
 
 
 def make_dense(
-    sections: Mapping[str, Any],
-    options: dict[str, Any],
-    labels: Sequence[str],
-    kind: str,
-    target: str = "mask",
+    sections: Mapping[str, Any], options: dict[str, Any], labels: Sequence[str], kind: str
 ) -> Model:
-    """The same for pictures whose every pixel is told, with the way to read them still its own.
+    """The same for pictures whose pixels are told, with the way to read them still its own.
 
     OptionError for a model of anything else than pictures.
     """
+    target = TARGETS[kind]
     form = next((form for form in ("name", "load") if form in options), "adapter.kind")
     if form == "adapter.kind":
         model = assemble(sections, labels, target, kind, None)

@@ -128,8 +128,9 @@ class Run:
         facts = files.facts_of_data(self.splits)
         rows = ", ".join(f"{count} {split}" for split, count in facts["rows"].items())
         what = {"label": "classes", "mask": "classes"}.get(facts["target"], facts["target"])
+        labels = "" if what == "pixels" else f", {len(self.splits.labels)} {what}"
         log.info(f"{self.config.recipe} -> {self.folder}")
-        log.info(f"data: {rows}, {len(self.splits.labels)} {what}")
+        log.info(f"data: {rows}{labels}")
         for note in self.splits.notes:
             log.info(f"data: {note}")
         log.info(f"model: {self.model.extra_repr()}{learning(self.model)}")

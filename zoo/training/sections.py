@@ -25,9 +25,10 @@ def option(
 
 SHARE: dict[str, Any] = {"text": "a path", "above": 0, "below": 1}
 IMAGE, TEXT, AUDIO, SERIES = "image_classify", "text_classify", "audio_classify", "series_forecast"
-SEGMENT = "image_segment"
+SEGMENT, PRETRAIN = "image_segment", "image_pretrain"
 LABELLED = (IMAGE, TEXT, AUDIO)
-COLUMNS = (*LABELLED, SEGMENT)
+COLUMNS = (*LABELLED, SEGMENT, PRETRAIN)
+PICTURES = (IMAGE, SEGMENT, PRETRAIN)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +49,7 @@ class DataConfig:
     time: str | None = option("column of dates: val and test are the latest", None)
     augment: Literal["none", "light", "strong"] = option("how much samples are varied", "light")
     flip: bool = option(
-        "mirror pictures at random; not where left and right differ", True, tasks=(IMAGE, SEGMENT)
+        "mirror pictures at random; not where left and right differ", True, tasks=PICTURES
     )
     turn: bool = option(
         "turn and upend pictures; not where up and down differ", False, tasks=(SEGMENT,)

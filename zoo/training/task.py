@@ -36,10 +36,11 @@ class Task(lightning.LightningModule):
         head: Any = model.head.config  # type: ignore[union-attr]  # training needs a head
         chosen(config.select, head.target)  # is there such a metric?
         self.model, self.config, self.target = model, config, head.target
-        self.scale = model.record.scale or ((0.0, 1.0),) * head.classes
+        classes = getattr(head, "classes", 1)  # pixels have none
+        self.scale = model.record.scale or ((0.0, 1.0),) * classes
         about = [deviation for _, deviation in self.scale] if head.target == "numbers" else None
         make: Any = METRICS[head.target]
-        self.metrics = nn.ModuleDict({s: make(about or head.classes) for s in ("val", "test")})
+        self.metrics = nn.ModuleDict({s: make(about or classes) for s in ("val", "test")})
         # of this rank since the last step: sum of losses, what it is of, and samples
         self.window = torch.zeros(3)
         self.epoch = [0.0, 0.0]  # the same over all ranks since the epoch began
@@ -131,7 +132,8 @@ class Task(lightning.LightningModule):
         return total, count.to(total)
 
     def _measure(self, split: str, batch: Batch) -> None:
-        answer = placed(self(**inputs_of(batch)).float(), batch)
+        answer = self(**inputs_of(batch))
+        answer = placed(answer.float() if isinstance(answer, Tensor) else answer, batch)
         metrics: Metrics = self.metrics[split]  # type: ignore[assignment]
         metrics.update(answer, batch["target"], *self._loss(answer, batch))
 
