@@ -629,3 +629,13 @@ def test_a_device_is_not_read_for_ever():
         decode_sound("/dev/zero", 16000)
     with pytest.raises(UserError, match="it is no regular file"):
         decode_image("/dev/zero")
+
+
+def test_a_sound_beyond_float32_is_named_and_stops_no_other(tmp_path: Path):
+    """Its samples are finite, their power is not."""
+    loud = write(tmp_path / "loud.wav", np.full(8000, 1e38), subtype="FLOAT")
+    with pytest.raises(SoundError, match=r"loud.wav is not: its sample 0 \(at 0.000 s\) is 1e\+38"):
+        PrepareSound()(loud)
+    assert "1e+38" in look_at_sound(loud).reason
+    most = write(tmp_path / "most.wav", np.where(tone() > 0, 1e12, -1e12), subtype="DOUBLE")
+    assert bool(PrepareSound(mels=8)(most).isfinite().all())

@@ -8,10 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from zoo.errors import UserError, one_of, suggest
+from zoo.errors import SampleError, UserError, one_of, suggest
 from zoo.inputs.names import listed
 from zoo.inputs.prepare import Prepare
 
+BEYOND = "the model's answer to it is no number: its values are too far from those of train"
 FILES = (".txt", ".csv", ".tsv", ".json", ".jsonl", ".parquet")
 
 
@@ -40,12 +41,12 @@ def predict(
             chunk = [attempt(prepare, s, on_bad) for s in sources[start : start + batch]]
             good = [x for x in chunk if isinstance(x, Tensor)]
             rows = iter(answered(model, target, scale, good, prepare, place) if good else ())
-            answers += [
-                named(next(rows), model.record.labels, target)
-                if isinstance(x, Tensor)
-                else {"error": x}
-                for x in chunk
-            ]
+            for x in chunk:
+                row = next(rows) if isinstance(x, Tensor) else x
+                if row is None and on_bad == "raise":
+                    raise SampleError(f"predict takes samples within reason; {BEYOND}", BEYOND)
+                bad = BEYOND if row is None else row if isinstance(row, str) else ""
+                answers += [{"error": bad} if bad else named(row, model.record.labels, target)]
     finally:
         model.train(was_training)
     if prepare.from_files:
@@ -106,8 +107,9 @@ def answered(
     samples: list[Tensor],
     prepare: Prepare,
     place: Tensor,
-) -> list[list[float]]:
-    """Tensors of samples -> the probabilities, or the numbers in the data's units, of each."""
+) -> list[list[float] | None]:
+    """Tensors of samples -> the probabilities, or the numbers in the data's units, of each; None
+    where they are not finite. UserError where that is the fault of the weights."""
     answer = model(**to_device(prepare.batch(samples), place)).double().cpu()
     if target == "numbers":
         if scale is not None:
@@ -116,9 +118,10 @@ def answered(
             answer = start + unit * answer
     else:
         answer = answer.softmax(-1) if target == "label" else answer.sigmoid()
-    if not answer.isfinite().all():
+    good = answer.isfinite().all(-1).tolist()
+    if not all(good) and not all(w.isfinite().all() for w in model.parameters()):
         raise UserError("predict takes a model of finite weights; this one answers NaN")
-    return answer.tolist()
+    return [row if ok else None for row, ok in zip(answer.tolist(), good, strict=True)]
 
 
 def to_device(inputs: dict[str, Tensor], like: Tensor) -> dict[str, Tensor]:
