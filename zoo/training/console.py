@@ -20,6 +20,7 @@ UNHELPFUL = (  # warnings of Lightning and torch about what is as it should be
     "Total length of `list` across ranks is zero",  # there is no validation split
     "It is recommended to use `self.log",  # metrics are reduced before they are logged
     "Mismatch dtype between input and weight",  # norms keep float32 weights under bf16
+    "This DataLoader will create .* worker processes",  # as asked for, up to 128
     "You have overridden `on_before_batch_transfer`",  # the task's, which is the one meant
 )
 log = logging.getLogger("zoo.training")
