@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from zoo.errors import SampleError, UserError
+from zoo.errors import SampleError, UserError, require
 from zoo.inputs.names import is_endless, printable
 from zoo.inputs.prepare import STEP, Prepare, pad_together
 
@@ -27,6 +27,7 @@ WINDOW, HOP = 0.025, 0.010  # seconds of one spectrum, and from one to the next
 LOWEST = 20.0  # Hz: below is rumble and what microphones add to every sample
 LOUDEST = 1e12  # of a sample: with more, the power of a band is no float32 (1 is full scale)
 FLOOR = 1e-6  # added to a band's power, about -80 dB of full scale: silence has a logarithm too
+FIXED = 30_000  # windows at most where all sounds are filled to one length
 MEASURED = 1000  # sounds at most from which mean and std are taken
 CHUNKED: dict[bytes, tuple[bytes, Literal["little", "big"]]] = {  # WAV, AIFF: where samples are
     b"RIFF": (b"data", "little"),
@@ -276,7 +277,11 @@ class PrepareSound(Prepare, kind="sound"):
         return {"frames": frames} if keep is None else {"frames": frames, "keep": keep}
 
     def fitted(self, keeps: bool) -> "PrepareSound":
-        """The same, `fixed` for an adapter that takes sounds of one length alone."""
+        """The same, `fixed` for an adapter that takes sounds of one length alone. OptionError for
+        more than `FIXED` windows, each of which would be learned and computed for every sound."""
+        wants = f"an adapter of one length takes at most {FIXED} windows, {FIXED * HOP:g} s"
+        got = f"got data.seconds {self.seconds:g}: give less, or model.adapter.kind Frames"
+        require(keeps or self.frames <= FIXED, f"{wants}; {got}", "data.seconds")
         return replace(self, fixed=not keeps)
 
     def adapter(self) -> dict[str, Any]:
