@@ -42,11 +42,13 @@ def predict(
             good = [x for x in chunk if isinstance(x, Tensor)]
             rows = iter(answered(model, target, scale, good, prepare, place) if good else ())
             for x in chunk:
-                row = next(rows) if isinstance(x, Tensor) else x
-                if row is None and on_bad == "raise":
+                row = next(rows) if isinstance(x, Tensor) else None
+                if row is not None:
+                    answers.append(named(row, model.record.labels, target))
+                    continue
+                if on_bad == "raise":
                     raise SampleError(f"predict takes samples within reason; {BEYOND}", BEYOND)
-                bad = BEYOND if row is None else row if isinstance(row, str) else ""
-                answers += [{"error": bad} if bad else named(row, model.record.labels, target)]
+                answers.append({"error": x if isinstance(x, str) else BEYOND})
     finally:
         model.train(was_training)
     if prepare.from_files:
