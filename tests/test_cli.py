@@ -19,7 +19,9 @@ from zoo import cli, training
 from zoo.cli.arguments import split_flags, typed
 from zoo.cli.table import align, write_table
 from zoo.errors import UserError
+from zoo.inputs.names import is_text, listed
 from zoo.training import recipes
+from zoo.training.console import log, speaking
 from zoo.training.models import KINDS, make_model, stand_in
 
 CONFIG = """\
@@ -88,7 +90,7 @@ def test_flags_may_stand_anywhere():
         (["xyz"], "zoo has no command 'xyz'; there are train, evaluate, predict, list, show, copy"),
         (
             ["--vers"],
-            "zoo has no option --vers; the sections are data, optim, run, select, hw, model",
+            "zoo has no option --vers; the sections are data, optim, run, ema, select, hw, model",
         ),
         (["train"], "zoo train takes a RECIPE; got none: `zoo list recipes` names them"),
         (["train", "x", "--optim.lr"], "--optim.lr takes a value; got none: give --optim.lr VALUE"),
@@ -714,3 +716,16 @@ def test_what_the_system_refuses_is_one_sentence(monkeypatch, capsys, error, sen
 def test_empty_paths_are_no_paths(flag, capsys):
     assert cli.main(["show", "image_classify/vit_tiny_scratch", flag, ""]) == 2
     assert "got an empty word" in capsys.readouterr().err
+
+
+def test_nothing_in_a_sentence_steers_the_terminal(monkeypatch, capsys):
+    def fail(words):
+        raise UserError("there is no a\x1b[31m\nb")
+
+    monkeypatch.setattr(cli, "command", fail)
+    assert cli.main(["list"]) == 2
+    assert capsys.readouterr().err == "there is no a\\x1b[31m\\nb\n"
+    assert listed(["a\nb", "\u202eabc"]) == "a\\nb, \\u202eabc" and is_text("a\nb")
+    with speaking():
+        log.info("left out a\x1b[31mb")
+    assert capsys.readouterr().out == "left out a\\x1b[31mb\n"

@@ -331,7 +331,7 @@ def test_locate_names_line_or_flag(house: Path):
         (
             {"hw.xyz": 1},
             "there is no key 'hw.xyz' (--hw.xyz); hw has hw.preset, hw.accelerator, hw.devices, "
-            "hw.precision, hw.workers, hw.micro_batch",
+            "hw.precision, hw.threads, hw.workers, hw.micro_batch",
         ),
         (
             {"xyz": 1},

@@ -585,6 +585,7 @@ def test_workers_by_default(pets: Splits, monkeypatch: pytest.MonkeyPatch):
     assert pets.train is not None
     assert images(pets).workers(pets.train) == 0
     assert images(pets, workers=3).workers(pets.train) == 3
+    assert images(pets, workers=100).workers(pets.train) == len(pets.train)  # no idle ones
     monkeypatch.setattr(loader, "IN_MEMORY", 0)
     monkeypatch.setattr(loader, "cores", lambda: 16)
     assert images(pets).workers(pets.train) == 4

@@ -679,3 +679,19 @@ def test_a_body_gets_a_head(tmp_path, shades):
     flags = {**shades, "model.load": str(tmp_path / "body")}
     training.train("image_classify/vit_tiny_scratch", flags)
     assert zoo.load(tmp_path / "run").record.labels == ("dark", "light")
+
+
+def test_a_slip_in_a_path_is_no_name_of_the_hub(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("zoo.weights.fetch", lambda name: pytest.fail("the Hub was asked"))
+    Path("runs/mine").mkdir(parents=True)
+    with pytest.raises(UserError, match=r"there is no runs/mne; did you mean 'mine'\?"):
+        zoo.load("runs/mne")
+
+
+@pytest.mark.parametrize("wrong", [None, 5, ""])
+def test_a_place_is_text_or_a_path(wrong):
+    with pytest.raises(
+        UserError, match="load takes a folder, a file or a model of the Hub as text"
+    ):
+        zoo.load(wrong)

@@ -279,3 +279,55 @@ def test_the_column_of_the_run_is_remembered(saved, capsys):
         assert row["label"] == answer["label"]
         assert row["probabilities"] == pytest.approx(answer["probabilities"])
     assert shown(capsys, "t.csv", "--input", "note")[0]["label"] == saved.predict(["x"])[0]["label"]
+
+
+def test_out_is_no_file_that_is_read(saved, capsys):
+    Path("t.csv").write_text("text\na cold day\n")
+    Path("tables").mkdir()
+    Path("tables/test.csv").write_text("text\na cold day\n")
+    Path("link.csv").symlink_to("t.csv")
+    for words, out in ((["t.csv"], "t.csv"), (["*.csv"], "./t.csv"), (["t.csv"], "link.csv"),
+                       (["tables"], "tables/test.csv")):  # fmt: skip
+        said = shown(capsys, *words, "--out", out, code=2)
+        assert f"--out takes a file of its own; {Path(out)} is read by this command" in said
+    assert Path("t.csv").read_text() == Path("tables/test.csv").read_text() == "text\na cold day\n"
+
+
+def test_a_bad_file_of_a_pattern_is_told_in_its_row(saved, capsys):
+    Path("a.csv").write_text("text\na cold day\n")
+    Path("b.csv").write_text("")
+    rows = shown(capsys, "*.csv", code=1)
+    assert "label" in rows[0] and rows[1]["file"] == "b.csv" and "empty" in rows[1]["error"]
+    assert "b.csv is empty" in shown(capsys, "*.csv", "--on-bad", "raise", code=2)
+
+
+def test_the_column_that_is_taken_is_said(saved, capsys):
+    Path("t.csv").write_text("id,message\n1,a cold day\n")
+    assert cli.main(["predict", "model", "t.csv"]) == 0
+    said = "t.csv: texts are in the column 'message', by its name (--input)\n"
+    assert capsys.readouterr().err == said
+
+
+def test_closed_handles_are_no_traceback(saved, capsys, monkeypatch):
+    Path("t.csv").write_text("text\na cold day\n")
+    for name in ("stdin", "stdout"):
+        monkeypatch.setattr(f"sys.{name}", None)
+    assert cli.main(["predict", "model", "t.csv"]) == 0
+    assert cli.main(["predict", "model"]) == 2
+    assert "stdin holds none" in capsys.readouterr().err
+
+
+def test_an_answer_that_is_no_number_is_that_samples_own(model, monkeypatch):
+    """One sample stops no other; the weights are blamed only where they are at fault."""
+    forward = type(model).forward
+
+    def broken(self, *inputs, **named):
+        answer = forward(self, *inputs, **named)
+        answer[1:] = math.nan
+        return answer
+
+    monkeypatch.setattr(type(model), "forward", broken)
+    rows = model.predict(["a", "b"], on_bad="report")
+    assert "label" in rows[0] and "the model's answer to it is no number" in rows[1]["error"]
+    with pytest.raises(UserError, match="predict takes samples within reason; the model's answer"):
+        model.predict(["a", "b"])

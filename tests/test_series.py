@@ -12,7 +12,7 @@ from sklearn.metrics import mean_absolute_error, mean_squared_error, r2_score
 
 import zoo
 from zoo import cli, data, training
-from zoo.errors import UserError
+from zoo.errors import SampleError, UserError
 from zoo.inputs import Prepare, PrepareSeries
 from zoo.inputs.series import Window
 
@@ -323,3 +323,11 @@ def test_gradients_of_few_frames_are_finite_in_bf16(past):
         with torch.autocast("cpu", dtype=torch.bfloat16):
             adapter(torch.randn(15, past, 1)).x.float().square().sum().backward()
         assert all(p.grad.isfinite().all() for p in adapter.parameters() if p.grad is not None)
+
+
+def test_a_window_beyond_float32_is_refused():
+    prepare = prepare_of()
+    rows = np.ones((prepare.past, len(prepare.columns)))
+    rows[0, 0] = 1e300
+    with pytest.raises(SampleError, match="takes values near those of train; its values, prepared"):
+        prepare(rows)

@@ -17,7 +17,7 @@ import torch
 import zoo
 from zoo import cli, data, training
 from zoo.data.check import look_at
-from zoo.errors import UserError
+from zoo.errors import OptionError, UserError
 from zoo.inputs import Prepare, PrepareSound, vary_sound
 from zoo.inputs.image import decode_image
 from zoo.inputs.sound import FLOOR, SoundError, decode_sound, filters, log_mel, read_sound
@@ -629,3 +629,20 @@ def test_a_device_is_not_read_for_ever():
         decode_sound("/dev/zero", 16000)
     with pytest.raises(UserError, match="it is no regular file"):
         decode_image("/dev/zero")
+
+
+def test_a_sound_beyond_float32_is_named_and_stops_no_other(tmp_path: Path):
+    """Its samples are finite, their power is not."""
+    loud = write(tmp_path / "loud.wav", np.full(8000, 1e38), subtype="FLOAT")
+    with pytest.raises(SoundError, match=r"loud.wav is not: its sample 0 \(at 0.000 s\) is 1e\+38"):
+        PrepareSound()(loud)
+    assert "1e+38" in look_at_sound(loud).reason
+    most = write(tmp_path / "most.wav", np.where(tone() > 0, 1e12, -1e12), subtype="DOUBLE")
+    assert bool(PrepareSound(mels=8)(most).isfinite().all())
+
+
+def test_sounds_of_one_length_are_of_a_bearable_one():
+    with pytest.raises(OptionError, match=r"at most 30000 windows, 300 s; got data.seconds 36000"):
+        PrepareSound(seconds=36000).fitted(keeps=False)
+    assert not PrepareSound(seconds=36000).fitted(keeps=True).fixed
+    assert PrepareSound(seconds=60).fitted(keeps=False).fixed

@@ -400,6 +400,22 @@ def test_a_device_that_is_not_here_is_refused(options, monkeypatch):
     assert hardware.count_devices(wants, "gpu") == 1  # a notebook
 
 
+def test_threads_are_set_and_a_crowded_machine_is_told(options, monkeypatch):
+    before = torch.get_num_threads()
+    p = plan(training.resolve(RECIPE, {**options, "hw.threads": 3}).config)
+    monkeypatch.setattr(os, "getloadavg", lambda: (5.2, 0, 0))
+    monkeypatch.setattr(hardware, "cores", lambda: 8)
+    try:
+        hardware.make_trainer(training.resolve(RECIPE, options).config, p)
+        assert torch.get_num_threads() == 3 and str(p).startswith("cpu, 3 threads, fp32 (as asked)")
+    finally:
+        torch.set_num_threads(before)
+    says = "other programs keep about 4 of 8 cores busy: --hw.threads 1 may be faster"
+    assert hardware.crowded(p) == says and hardware.crowded(replace(p, threads=1)) == ""
+    monkeypatch.setattr(os, "getloadavg", lambda: (4.4, 0, 0))
+    assert hardware.crowded(p) == hardware.crowded(replace(p, accelerator="gpu")) == ""
+
+
 # --- the run folder
 
 

@@ -9,6 +9,7 @@ import pickle
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import ClassVar
 
@@ -232,6 +233,13 @@ def test_a_model_of_the_hub_is_fetched_once_and_then_read_without_network(tmp_pa
     assert done.stdout == "['a.bias', 'a.weight'] 2\n", done.stderr
     asked = len(Hub.asked)
     assert run("some/model", HF_HUB_OFFLINE="1").stdout == done.stdout and len(Hub.asked) == asked
-    for name, more in (("some/other", {}), ("some/other", {"HF_HUB_OFFLINE": "1"})):
-        last = run(name, **more).stderr.strip().splitlines()[-1]
+    elsewhere = "(--model.load FOLDER or FILE takes what was downloaded elsewhere)"
+    nowhere = {"HF_ENDPOINT": "http://127.0.0.1:9"}
+    for more in ({}, {"HF_HUB_OFFLINE": "1"}, nowhere):
+        start = time.monotonic()
+        *lines, last = run("some/other", **more).stderr.strip().splitlines()
         assert "load takes a folder, a file or a model of the Hub; some/other is none" in last
+        assert last.endswith(elsewhere) == bool(more)
+        assert not any("Retrying" in line for line in lines)
+        assert time.monotonic() - start < 60  # 9 files, each tried for 23 s, would be more
+    assert run("some/model", **nowhere).stdout == done.stdout  # what is here needs no network

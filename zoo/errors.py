@@ -2,7 +2,10 @@
 do."""
 
 import difflib
+import unicodedata
 from collections.abc import Iterable
+
+DIRECTIONS = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 
 
 class UserError(ValueError):
@@ -57,3 +60,14 @@ def one_of(owner: str, option: str, value: object, choices: Iterable[str]) -> st
             f"{owner} takes the {option} {', '.join(known)}; got {value!r}{hint}", option
         )
     return str(value)
+
+
+def seen(text: object) -> str:
+    """Text in which what would steer the terminal (control characters, line ends, marks that turn
+    the direction of writing) is escaped."""
+    return "".join(
+        c.encode("unicode_escape").decode()
+        if unicodedata.category(c) in ("Cc", "Zl", "Zp") or c in DIRECTIONS
+        else c
+        for c in str(text)
+    )

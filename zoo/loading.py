@@ -73,8 +73,14 @@ def load(
 
     UserError where a file is missing or broken, ConversionError with all tensors that do not fit.
     """
+    if not isinstance(where, str | Path) or not str(where):
+        takes = "load takes a folder, a file or a model of the Hub"
+        raise UserError(f"{takes} as text or a Path; got {where!r}")
     place = Path(where).expanduser()
     if not place.exists() and isinstance(where, str) and where.count("/") == 1:
+        if place.parent.is_dir():  # a slip in a path, and no name of the Hub
+            hint = suggest(place.name, [p.name for p in place.parent.iterdir()])
+            raise UserError(f"load takes a folder or a file; there is no {place}{hint}")
         place = weights.fetch(where)
     model = foreign(place, name, layout) if is_foreign(place) else saved(place)
     if classes is not None or options:

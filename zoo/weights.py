@@ -54,27 +54,35 @@ def fetch(name: str) -> Path:
     its configs in the cache.
 
     Each file is fetched once; HF_HUB_OFFLINE, HF_ENDPOINT and tokens are huggingface_hub's to read.
-    UserError where there is no such model, no weights in it, or no network.
+    Where the Hub does not answer at once, the cache alone is looked into: huggingface_hub itself
+    would try again for half a minute at each file. UserError where there is no such model, no
+    weights in it, or no network.
     """
-    from huggingface_hub import hf_hub_download
-    from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
+    from huggingface_hub import get_hf_file_metadata, hf_hub_download, hf_hub_url
+    from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError
 
     repo, _, revision = name.partition("@")
-    unreachable: list[Exception] = []
+    unreachable: Exception | None = None
 
     def file(path: str) -> Path | None:
+        here = {"revision": revision or None, "local_files_only": unreachable is not None}
         try:
-            return Path(hf_hub_download(repo, path, revision=revision or None))
-        except EntryNotFoundError as error:  # also where there is no network, and it is not here
-            unreachable.extend([error] if isinstance(error, LocalEntryNotFoundError) else [])
+            return Path(hf_hub_download(repo, path, **here))
+        except EntryNotFoundError:  # also where there is no network, and it is not here
             return None
 
     try:
+        try:
+            get_hf_file_metadata(hf_hub_url(repo, CONFIGS[0], revision=revision or None))
+        except HfHubHTTPError:  # an answer: that there is none, or that it is not for all
+            pass
+        except Exception as error:  # those of whatever library it uses for the network
+            unreachable = error
         for beside in CONFIGS:
             file(beside)
         found = next((path for n in NAMES if (path := file(n)) is not None), None)
-        if found is None and unreachable:
-            raise unreachable[-1]
+        if found is None and unreachable is not None:
+            raise unreachable
         if found is None:
             wants = "load takes a model of the Hub with weights"
             raise UserError(f"{wants}; {name} has no {' or '.join(FILES)}")
@@ -85,6 +93,8 @@ def fetch(name: str) -> Path:
         raise
     except Exception as error:  # its own, requests', and bare ones
         told = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        if unreachable is not None:
+            told += " (--model.load FOLDER or FILE takes what was downloaded elsewhere)"
         raise UserError(f"load takes a folder, a file or a model of the Hub; {name} is none that "
                         f"is here, and the Hub says: {told}") from error  # fmt: skip
     return found.parent

@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any
 
 from zoo.cli.arguments import Flags, Parser, make_parser, refuse, split_flags, typed
-from zoo.errors import UserError, suggest
+from zoo.errors import UserError, seen, suggest
 
 __all__ = ["main", "script"]
 
@@ -57,12 +57,15 @@ def script(run: Callable[[Any], Any], argv: Sequence[str] | None = None) -> int:
 
 def guarded(run: Callable[[], int], debug: bool) -> int:
     """The exit code of `run`: 2 for a user's mistake, 1 for ours; `debug` lets errors through."""
+    for name in ("stdin", "stdout", "stderr"):  # None where the handle was closed, as by `>&-`
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))
     try:
         return run()
     except UserError as error:
         if debug:
             raise
-        print(error, file=sys.stderr)
+        tell(error)
         return 2
     except KeyboardInterrupt:
         if debug:
@@ -76,15 +79,17 @@ def guarded(run: Callable[[], int], debug: bool) -> int:
         if debug:
             raise
         if isinstance(error, OSError) and (said := about_file(error)):
-            print(said, file=sys.stderr)
+            tell(said)
             return 2
         told = str(error).splitlines()[:1] or ["no words"]
-        print(
-            f"zoo met what it does not explain, {type(error).__name__}: {told[0][:300]}; "
-            "the same command with --debug shows where",
-            file=sys.stderr,
-        )
+        tell(f"zoo met what it does not explain, {type(error).__name__}: {told[0][:300]}; "
+             "the same command with --debug shows where")  # fmt: skip
         return 1
+
+
+def tell(sentence: object) -> None:
+    """Print to stderr, in one line, whatever names stand in it."""
+    print(seen(sentence), file=sys.stderr)
 
 
 def about_file(error: OSError) -> str:

@@ -21,7 +21,7 @@ from zoo.data.layout import ENDINGS as FILES
 from zoo.data.layout import files_below, is_kind
 from zoo.data.splits import Column
 from zoo.data.table import READERS, is_table, read_tables
-from zoo.errors import SampleError, UserError
+from zoo.errors import SampleError, UserError, seen
 
 MASKS = Masks(Path("masks"))
 CHUNK = 64  # samples that are asked for at once
@@ -51,6 +51,7 @@ class Sample(NamedTuple):
 
 def predict(args: argparse.Namespace, flags: Flags) -> int:
     """`zoo predict`: 1 where a sample could not be read, which its row reports."""
+    refuse_inputs(args.out, args.files)
     style = choose_format(args.format, args.out)
     folder = Path(args.model).expanduser()
     folder = folder / "model" if (folder / "model").is_dir() else folder
@@ -112,6 +113,19 @@ def choose_format(given: str | None, out: Path | None) -> str:
     return given or style or "table"
 
 
+def refuse_inputs(out: Path | None, words: Sequence[str]) -> None:
+    """UserError where `--out` is one of the files that are read, which it would overwrite."""
+    if out is None or not out.exists():
+        return
+    for word in words:
+        place = Path(word).expanduser()
+        found = [place] if place.exists() else map(Path, glob.glob(str(place), recursive=True))
+        inner = place.iterdir() if place.is_dir() and is_table(place) else ()
+        if any(path.exists() and path.samefile(out) for path in (*found, *inner)):
+            raise UserError(f"--out takes a file of its own; {out} is read by this command: give "
+                            "another name")  # fmt: skip
+
+
 def write_out(out: Path, texts: Iterable[str], mode: str = "w") -> None:
     """Write the file of `--out`, whole or not at all. UserError where that fails."""
     end = out.resolve()  # what a link points to is replaced, not the link
@@ -147,6 +161,7 @@ def samples_in(word: str, kind: str, column: Input, alone: bool = True) -> Itera
     try:
         if glob.has_magic(word) and not path.exists() and kind not in FILES:
             found = find_files(path, kind)
+            alone = alone and len(found) == 1
             return chain.from_iterable([samples_in(w, kind, column, alone) for w in found])
         return samples_at(path, word, kind, column)
     except UserError as error:
@@ -241,7 +256,9 @@ def table_samples(path: Path, kind: str, column: Input) -> Iterable[Sample]:
     table: Any = next(iter(read_tables(path, "zoo predict").values()))
     if kind == "series":
         return [Sample({"file": str(path)}, table)]
-    name, _ = input_of(table, kind, column.among(table.column_names), path, "--input")
+    name, note = input_of(table, kind, column.among(table.column_names), path, "--input")
+    if note:
+        print(seen(f"{path}: {note}"), file=sys.stderr)
     folder = None if kind == "text" else path.parent
     return rows_of(table, Column(table, name, tuple(range(len(table))), folder))
 

@@ -1,10 +1,9 @@
 """Tables: ruled by rich on a terminal, aligned text elsewhere."""
 
 import sys
-import unicodedata
 from typing import Any
 
-DIRECTIONS = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+from zoo.errors import seen
 
 
 def write_table(columns: list[str], rows: list[list[Any]]) -> None:
@@ -21,17 +20,6 @@ def write_table(columns: list[str], rows: list[list[Any]]) -> None:
     for row in rows:
         table.add_row(*(Text(seen(cell)) for cell in row))
     Console().print(table)
-
-
-def seen(cell: Any) -> str:
-    """A cell's text in which what would steer the terminal (control characters, line ends, marks
-    that turn the direction of writing) is escaped."""
-    return "".join(
-        c.encode("unicode_escape").decode()
-        if unicodedata.category(c) in ("Cc", "Zl", "Zp") or c in DIRECTIONS
-        else c
-        for c in str(cell)
-    )
 
 
 def say(text: str) -> None:

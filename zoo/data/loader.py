@@ -158,9 +158,10 @@ class Batches(lightning.LightningDataModule):
         return self._make(self.splits.rows()[split], "plain", 0, 1)
 
     def workers(self, rows: Rows) -> int:
-        """Processes that read: as the config says, or none for little data in memory."""
+        """Processes that read: as the config says, at most one for each row, or none for little
+        data in memory."""
         if self.config.hw.workers != "auto":
-            return self.config.hw.workers
+            return min(self.config.hw.workers, len(rows))
         little = self.in_memory and len(rows) * self.prepare.work <= NO_WORKERS
         return 0 if little else min(cores(), AT_MOST)
 

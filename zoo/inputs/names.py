@@ -5,6 +5,8 @@ import stat
 from collections.abc import Iterable
 from pathlib import Path
 
+from zoo.errors import seen
+
 LISTED = 5  # so many names at most stand in a sentence
 
 
@@ -21,7 +23,7 @@ def is_text(name: object) -> bool:
     A file's name is bytes on disk. Those that are no UTF-8 reach Python as lone surrogates, on
     which every later print, JSON file and encoding would fail.
     """
-    return printable(name) == str(name)
+    return encodable(name) == str(name)
 
 
 def is_endless(path: str | Path) -> bool:
@@ -33,6 +35,11 @@ def is_endless(path: str | Path) -> bool:
     return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
-def printable(name: object) -> str:
+def encodable(name: object) -> str:
     """A name as text, with escapes (\\udce9) for what is none: see `is_text`."""
     return str(name).encode("utf-8", "backslashreplace").decode()
+
+
+def printable(name: object) -> str:
+    """A name as it may stand in a sentence: text, in one line, that steers no terminal."""
+    return seen(encodable(name))

@@ -8,10 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from zoo.errors import UserError, one_of, suggest
+from zoo.errors import SampleError, UserError, one_of, suggest
 from zoo.inputs.names import listed
 from zoo.inputs.prepare import Prepare
 
+BEYOND = "the model's answer to it is no number: its values are too far from those of train"
 FILES = (".txt", ".csv", ".tsv", ".json", ".jsonl", ".parquet")
 
 
@@ -42,12 +43,14 @@ def predict(
             chunk = [attempt(prepare, s, on_bad) for s in sources[start : start + batch]]
             good = [x for x in chunk if isinstance(x, Tensor)]
             rows = iter(answered(model, target, scale, good, prepare, place) if good else ())
-            answers += [
-                told(next(rows), model.record.labels, target, prepare)
-                if isinstance(x, Tensor)
-                else {"error": x}
-                for x in chunk
-            ]
+            for x in chunk:
+                row = next(rows) if isinstance(x, Tensor) else None
+                if row is not None:
+                    answers.append(told(row, model.record.labels, target, prepare))
+                    continue
+                if on_bad == "raise":
+                    raise SampleError(f"predict takes samples within reason; {BEYOND}", BEYOND)
+                answers.append({"error": x if isinstance(x, str) else BEYOND})
     finally:
         model.train(was_training)
     if prepare.from_files:
@@ -108,9 +111,10 @@ def answered(
     samples: list[Tensor],
     prepare: Prepare,
     place: Tensor,
-) -> Sequence[Any]:
+) -> list[Any]:
     """Tensors of samples -> the probabilities, or the numbers in the data's units, of each; for
-    masks the logits of its pixels."""
+    masks the logits of its pixels. None where they are not finite; UserError where that is the
+    fault of the weights."""
     answer = model(**to_device(prepare.batch(samples), place)).double().cpu()
     if target == "mask":
         pass
@@ -121,9 +125,11 @@ def answered(
             answer = start + unit * answer
     else:
         answer = answer.softmax(-1) if target == "label" else answer.sigmoid()
-    if not answer.isfinite().all():
+    good = answer.isfinite().flatten(1).all(1).tolist()
+    if not all(good) and not all(w.isfinite().all() for w in model.parameters()):
         raise UserError("predict takes a model of finite weights; this one answers NaN")
-    return answer if target == "mask" else answer.tolist()
+    rows = answer if target == "mask" else answer.tolist()
+    return [row if ok else None for row, ok in zip(rows, good, strict=True)]
 
 
 def told(row: Any, labels: Sequence[str] | None, target: str, prepare: Any) -> dict[str, Any]:

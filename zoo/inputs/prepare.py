@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from zoo.errors import UserError, one_of, suggest
+from zoo.errors import SampleError, UserError, one_of, suggest
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,13 @@ class Prepare:
         Prepare.kinds[kind] = cls
 
     def __call__(self, source: Any) -> Tensor:
-        """A raw sample -> its tensor. UserError that names it if it cannot be read."""
-        return self.finish(self.load(source))
+        """A raw sample -> its tensor. UserError that names it if it cannot be read, SampleError if
+        its values are such that their squares are no float32."""
+        made = self.finish(self.load(source))
+        if made.is_floating_point() and not made.norm().isfinite():
+            reason = f"its values, prepared, reach {float(made.abs().max()):g}: correct them"
+            raise SampleError(f"a {self.kind} takes values near those of train; {reason}", reason)
+        return made
 
     def load(self, source: Any) -> Any:
         """A raw sample, read and decoded, at its own size. UserError if it cannot be."""

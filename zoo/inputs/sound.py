@@ -18,14 +18,16 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from zoo.errors import SampleError, UserError
+from zoo.errors import SampleError, UserError, require
 from zoo.inputs.names import is_endless, printable
 from zoo.inputs.prepare import STEP, Prepare, pad_together
 
 SUFFIXES = frozenset(".wav .wave .flac .ogg .oga .opus .mp3 .aiff .aif .aifc .au .caf .w64".split())
 WINDOW, HOP = 0.025, 0.010  # seconds of one spectrum, and from one to the next
 LOWEST = 20.0  # Hz: below is rumble and what microphones add to every sample
+LOUDEST = 1e12  # of a sample: with more, the power of a band is no float32 (1 is full scale)
 FLOOR = 1e-6  # added to a band's power, about -80 dB of full scale: silence has a logarithm too
+FIXED = 30_000  # windows at most where all sounds are filled to one length
 MEASURED = 1000  # sounds at most from which mean and std are taken
 CHUNKED: dict[bytes, tuple[bytes, Literal["little", "big"]]] = {  # WAV, AIFF: where samples are
     b"RIFF": (b"data", "little"),
@@ -54,7 +56,7 @@ def decode_sound(source: str | Path | bytes, rate: int | None) -> Tensor:
 
     Whole numbers are scaled to -1..1; peaks of floats above 1 are kept. The file itself says what
     its rate is; `rate` None keeps that. SoundError (a UserError) names a file that cannot be read
-    and says why: so for one that ends early, has no samples, or a NaN or infinite one.
+    and says why: so for one that ends early, has no samples, or one that is NaN or above `LOUDEST`.
     """
     wave, own = read_sound(source)
     if rate is None or rate == own:
@@ -90,8 +92,9 @@ def read_sound(source: str | Path | bytes) -> tuple[Tensor, int]:
             raise ValueError("it has no samples")
         if not 100 <= rate <= 10_000_000:
             raise ValueError(f"its rate of {rate} samples per second is that of no sound")
-        if not bool(wave.isfinite().all()):
-            at = int((~wave.isfinite()).nonzero()[0])
+        wrong = ~(wave.abs() <= LOUDEST)  # NaN is not
+        if bool(wrong.any()):
+            at = int(wrong.nonzero()[0])
             raise ValueError(f"its sample {at} (at {at / rate:.3f} s) is {wave[at]:g}")
     except soundfile.LibsndfileError as error:
         reason = str(error.error_string).strip().rstrip(".")
@@ -274,7 +277,11 @@ class PrepareSound(Prepare, kind="sound"):
         return {"frames": frames} if keep is None else {"frames": frames, "keep": keep}
 
     def fitted(self, keeps: bool) -> "PrepareSound":
-        """The same, `fixed` for an adapter that takes sounds of one length alone."""
+        """The same, `fixed` for an adapter that takes sounds of one length alone. OptionError for
+        more than `FIXED` windows, each of which would be learned and computed for every sound."""
+        wants = f"an adapter of one length takes at most {FIXED} windows, {FIXED * HOP:g} s"
+        got = f"got data.seconds {self.seconds:g}: give less, or model.adapter.kind Frames"
+        require(keeps or self.frames <= FIXED, f"{wants}; {got}", "data.seconds")
         return replace(self, fixed=not keeps)
 
     def adapter(self) -> dict[str, Any]:

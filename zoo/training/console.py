@@ -10,6 +10,8 @@ from lightning.fabric.utilities.warnings import PossibleUserWarning
 from lightning.pytorch.utilities import rank_zero_only
 from rich.console import Console
 
+from zoo.errors import seen
+
 console = Console(soft_wrap=True, highlight=False, markup=False, emoji=False)
 UNHELPFUL = (  # warnings of Lightning and torch about what is as it should be
     "Checkpoint directory .* exists and is not empty",
@@ -18,6 +20,7 @@ UNHELPFUL = (  # warnings of Lightning and torch about what is as it should be
     "Total length of `list` across ranks is zero",  # there is no validation split
     "It is recommended to use `self.log",  # metrics are reduced before they are logged
     "Mismatch dtype between input and weight",  # norms keep float32 weights under bf16
+    "This DataLoader will create .* worker processes",  # as asked for, up to 128
     "You have overridden `on_before_batch_transfer`",  # the task's, which is the one meant
 )
 log = logging.getLogger("zoo.training")
@@ -32,9 +35,10 @@ class ScreenHandler(logging.Handler):
     """Lines above the progress bar where there is one."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print the message alone; what the screen cannot show (a name that is no text) escaped."""
-        encoding = console.encoding
-        console.print(self.format(record).encode(encoding, "backslashreplace").decode(encoding))
+        """Print the message alone; what the screen cannot show (a name that is no text), or would
+        obey, escaped."""
+        encoding, text = console.encoding, seen(self.format(record))
+        console.print(text.encode(encoding, "backslashreplace").decode(encoding))
 
 
 @contextmanager

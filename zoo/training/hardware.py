@@ -1,6 +1,7 @@
 """What a run computes on: devices, precision, micro-batches, and the Trainer made of them."""
 
 import inspect
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from lightning.pytorch.loggers import Logger
 from lightning.pytorch.strategies import DDPStrategy
 from torch.nn.parallel import DistributedDataParallel
 
+from zoo.data.check import cores
 from zoo.errors import UserError
 from zoo.training.config import Config, HardwareConfig
 
@@ -39,6 +41,8 @@ class Plan:
     """Samples on one device at a time."""
     accumulate: int
     """Micro-batches per optimizer step."""
+    threads: int
+    """Of torch, in each process."""
 
     def __str__(self) -> str:
         batch = str(self.micro_batch)
@@ -46,7 +50,8 @@ class Plan:
             batch += f" on each of {self.devices} devices"
         if self.accumulate > 1:
             batch += f", {self.accumulate} times per step"
-        return f"{self.accelerator}, {self.precision} ({self.reason}), batch {batch}"
+        threads = f", {self.threads} threads" if self.accelerator == "cpu" else ""
+        return f"{self.accelerator}{threads}, {self.precision} ({self.reason}), batch {batch}"
 
 
 def plan(config: Config) -> Plan:
@@ -71,7 +76,20 @@ def plan(config: Config) -> Plan:
             f"got {micro}: give --hw.micro_batch {fits}"
         )
     precision, reason = choose_precision(hw.precision, accelerator)
-    return Plan(accelerator, devices, precision, reason, micro, share // micro)
+    threads = torch.get_num_threads() if hw.threads == "auto" else hw.threads
+    return Plan(accelerator, devices, precision, reason, micro, share // micro, threads)
+
+
+def crowded(plan: Plan) -> str:
+    """What to do where other programs keep half of the cores busy, in a sentence; "" elsewhere.
+
+    Threads that wait for each other at every small product are then slower than one.
+    """
+    if plan.accelerator != "cpu" or plan.threads == 1 or not hasattr(os, "getloadavg"):
+        return ""
+    busy = min(round(os.getloadavg()[0]) - 1, cores())  # one is this process
+    told = f"other programs keep about {busy} of {cores()} cores busy"
+    return f"{told}: --hw.threads 1 may be faster" if busy > 0 and 2 * busy >= cores() else ""
 
 
 def find_accelerator(wanted: str) -> str:
@@ -116,7 +134,9 @@ def choose_precision(wanted: str, accelerator: str) -> tuple[str, str]:
 def make_trainer(
     config: Config, plan: Plan, callbacks: Sequence[Callback] = (), loggers: Sequence[Logger] = ()
 ) -> lightning.Trainer:
-    """A Trainer on the hardware of the plan; plain DDP over several devices."""
+    """A Trainer on the hardware of the plan; plain DDP over several devices. Sets torch's threads
+    for the process."""
+    torch.set_num_threads(plan.threads)
     no_sync: dict[str, Any] = {SYNC_BUFFERS: False}  # a rank may have fewer batches to evaluate
     return lightning.Trainer(
         accelerator=plan.accelerator,

@@ -22,7 +22,7 @@ from zoo.training.average import Average
 from zoo.training.callbacks import BEST, LAST, Interrupt, Interrupted, Progress, checkpoints
 from zoo.training.config import Config
 from zoo.training.console import log, rank, speaking, writing
-from zoo.training.hardware import make_trainer, plan
+from zoo.training.hardware import crowded, make_trainer, plan
 from zoo.training.metrics import chosen
 from zoo.training.tune import frozen, learning, merge
 
@@ -137,6 +137,8 @@ class Run:
         if frozen(self.model) and self.config.data.augment != "none":
             log.info("the body is frozen: with --data.augment none, features are computed once")
         log.info(f"hardware: {self.plan}")
+        if note := crowded(self.plan):
+            log.info(note)
 
     def checkpoint(self, name: str) -> Path:
         """The file of the checkpoint "best" or "last"."""

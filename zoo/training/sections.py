@@ -150,7 +150,8 @@ class HardwareConfig:
     accelerator: Literal["auto", "cpu", "gpu", "mps"] = option("kind of device", "auto")
     devices: int | Literal["auto"] = option("how many devices", "auto", least=1)
     precision: Literal["auto", "fp32", "bf16"] = option("auto = bf16 where in hardware", "auto")
-    workers: int | Literal["auto"] = option("reading processes per device", "auto", least=0)
+    threads: int | Literal["auto"] = option("of torch, auto = its own", "auto", least=1, most=1024)
+    workers: int | Literal["auto"] = option("reading processes", "auto", least=0, most=128)
     micro_batch: int | None = option("samples per device at once, null = its share", None, least=1)
 
 
