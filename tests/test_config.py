@@ -335,7 +335,7 @@ def test_locate_names_line_or_flag(house: Path):
         ),
         (
             {"xyz": 1},
-            "there is no key 'xyz' (--xyz); the sections are data, optim, run, ema, select, hw, model",
+            "there is no key 'xyz' (--xyz); the sections are data, optim, run, distill, ema, select, hw, model",
         ),
         ({"optim": 3}, "optim takes keys of its own, such as optim.lr; got 3 (--optim)"),
         ({"model": "vit"}, "model takes keys of its own, such as model.name; got 'vit' (--model)"),

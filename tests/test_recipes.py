@@ -35,6 +35,12 @@ def write_pictures(root):
     return {"data.train": root / "train", "data.test": root / "test"}
 
 
+def write_taught(root):
+    """The same, and a teacher of the two classes."""
+    teacher = zoo.create("vit_mu_patch8_32", classes=["light", "dark"])
+    return {**write_pictures(root), "distill.teacher": teacher.save(root / "teacher")}
+
+
 def write_texts(root):
     """Two classes of 8 texts, cold and warm; the test table has 2 of each."""
     words = {"cold": ["ice", "snow", "frost"], "warm": ["sun", "sand", "fire"]}
@@ -99,6 +105,7 @@ def write_unlabelled(root):
 SMALL = {"model.adapter.dim": 32, "model.backbone.dim": 32, "model.backbone.depth": 2}
 TASKS = {
     "image_classify": (write_pictures, SMALL),
+    "image_distill": (write_taught, {}),
     "audio_classify": (write_sounds, SMALL),
     "text_classify": (write_texts, {**SMALL, "data.vocabulary": 300}),
     "series_forecast": (write_series, {**SMALL, "data.past": 16, "data.ahead": 4}),
@@ -111,6 +118,7 @@ OTHERS = {
     **{f"image_classify/{name}": {"model.load": "vit"} for name in
        ("vit_base_finetune", "vit_base_lora", "vit_small_probe")},
     "image_classify/swin_tiny_finetune": {"model.load": "swin"},
+    "image_distill/vit_tiny": {"model.name": "deit_mu_distilled_patch8_32"},
     "image_classify/swin_tiny_scratch": {
         "model.adapter.dim": 16, "model.adapter.depths": [2, 2], "model.adapter.heads": [1, 2],
     },

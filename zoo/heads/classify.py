@@ -93,13 +93,19 @@ class Classify(Part[ClassifyConfig]):
     def forward(self, tokens: Tokens) -> Tensor:
         """Tokens of (B, T, D) -> (B, classes), or what is pooled, without classes."""
         check("Classify", tokens.x, "batch tokens dim", dim=self.dim)
+        answer, other = self.both(tokens)
+        return answer if other is answer else (answer + other) / 2
+
+    def both(self, tokens: Tokens) -> tuple[Tensor, Tensor]:
+        """Tokens of (B, T, D) -> (B, classes) by the pooled vector, and by the second token; that
+        of the first twice where there is no second Linear."""
         answer = self.answer(self.pool(tokens))
         if self.second is None:
-            return answer
+            return answer, answer
         if tokens.prefix < 2:
             raise ShapeError(f"Classify, distilled, takes two prefix tokens; got {tokens.prefix}")
         x = F.dropout(self.norm(tokens.x[:, 1]), self.config.dropout, self.training)
-        return (answer + self.second(x)) / 2
+        return answer, self.second(x)
 
     def answer(self, pooled: Tensor) -> Tensor:
         """(B, D) as `pool` gives it, 2 D for class_mean -> (B, classes), or it without classes."""

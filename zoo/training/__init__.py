@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from zoo.training.config import Config, resolve
 
 if TYPE_CHECKING:
+    from zoo.training.distill import Distil, teacher_for
     from zoo.training.entry import evaluate, train
     from zoo.training.models import build
     from zoo.training.probe import cached
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Config",
+    "Distil",
     "Run",
     "RunResult",
     "Task",
@@ -24,6 +26,7 @@ __all__ = [
     "cached",
     "evaluate",
     "resolve",
+    "teacher_for",
     "train",
     "trainer",
 ]
@@ -31,6 +34,8 @@ __all__ = [
 _LATER = {
     "build": "models",
     "cached": "probe",
+    "Distil": "distill",
+    "teacher_for": "distill",
     "evaluate": "entry",
     "train": "entry",
     "Run": "run",

@@ -141,7 +141,7 @@ def resolve(recipe: str | Path, overrides: Mapping[str, Any] | None = None) -> R
     if all(nested.get("model", {}).get(form) is None for form in MODEL_FORMS):
         ways = "--model.name NAME (`zoo list models`) or --model.load PATH"
         raise UserError(f"{draft.name} needs a model; give {ways}, or {here}")
-    sections = {section: kind(**nested[section]) for section, kind in SECTIONS.items()}
+    sections = {section: kind(**nested.get(section, {})) for section, kind in SECTIONS.items()}
     config = Config(recipe=draft.name, model=nested["model"], **sections)
     return Resolved(config, draft.origins, draft.path, draft.notes)
 

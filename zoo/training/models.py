@@ -17,11 +17,12 @@ from zoo.registry import SECTIONS, create, find
 from zoo.shapes import pair
 from zoo.training.bodies import HEADS, TARGETS, facts_of, for_scenes, with_head
 from zoo.training.config import Config, flatten
-from zoo.training.sections import AUDIO, IMAGE, PRETRAIN, SEGMENT, SERIES, TEXT
+from zoo.training.sections import AUDIO, DISTILL, IMAGE, PRETRAIN, SEGMENT, SERIES, TEXT
 from zoo.training.tune import tune
 
 KINDS = {  # what the samples of a task are
     IMAGE: "picture",
+    DISTILL: "picture",
     TEXT: "text",
     AUDIO: "sound",
     SERIES: "series",

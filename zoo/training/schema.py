@@ -17,6 +17,7 @@ from zoo.training.places import Dumper, Given, scalar
 from zoo.training.sections import (
     SECTIONS,
     DataConfig,
+    DistillConfig,
     EmaConfig,
     HardwareConfig,
     OptimConfig,
@@ -34,6 +35,7 @@ class Config:
     model: dict[str, Any]
     optim: OptimConfig
     run: RunConfig
+    distill: DistillConfig = field(default_factory=DistillConfig)
     ema: EmaConfig = field(default_factory=EmaConfig)
     select: SelectConfig = field(default_factory=SelectConfig)
     hw: HardwareConfig = field(default_factory=HardwareConfig)
@@ -45,7 +47,7 @@ class Config:
             if not key.of(self.recipe):
                 section, _, name = key.name.partition(".")
                 del values[section][name]
-        return values
+        return {section: given for section, given in values.items() if given != {}}
 
     def to_yaml(self) -> str:
         """YAML that `resolve` reads back, so that a saved file runs again.

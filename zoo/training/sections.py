@@ -25,10 +25,10 @@ def option(
 
 SHARE: dict[str, Any] = {"text": "a path", "above": 0, "below": 1}
 IMAGE, TEXT, AUDIO, SERIES = "image_classify", "text_classify", "audio_classify", "series_forecast"
-SEGMENT, PRETRAIN = "image_segment", "image_pretrain"
-LABELLED = (IMAGE, TEXT, AUDIO)
+SEGMENT, PRETRAIN, DISTILL = "image_segment", "image_pretrain", "image_distill"
+LABELLED = (IMAGE, DISTILL, TEXT, AUDIO)
 COLUMNS = (*LABELLED, SEGMENT, PRETRAIN)
-PICTURES = (IMAGE, SEGMENT, PRETRAIN)
+PICTURES = (IMAGE, DISTILL, SEGMENT, PRETRAIN)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +61,7 @@ class DataConfig:
         "value of a mask's pixels that do not count", 255, tasks=(SEGMENT,), least=0, most=65_535
     )
     mix: Literal["none", "mixup", "cutmix", "both"] = option(
-        "blend the samples of a batch, and their labels", "none", tasks=(IMAGE, AUDIO)
+        "blend the samples of a batch, and their labels", "none", tasks=(IMAGE, DISTILL, AUDIO)
     )
     tokenizer: str | None = option(
         "a tokenizer.json, null = one is trained on train", None, tasks=(TEXT,)
@@ -143,6 +143,20 @@ class EmaConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class DistillConfig:
+    """what is learned from another model"""
+
+    teacher: str | None = option(
+        "a run, a model, or timm:NAME", None, text="a path or a name", tasks=(DISTILL,)
+    )
+    how: Literal["soft", "hard"] = option(
+        "from its probabilities, or its choice", "soft", tasks=(DISTILL,)
+    )
+    share: float = option("the teacher's of the loss", 0.5, tasks=(DISTILL,), above=0, most=1)
+    temperature: float = option("that softens both", 3.0, tasks=(DISTILL,), above=0)
+
+
+@dataclass(frozen=True, kw_only=True)
 class HardwareConfig:
     """what it runs on"""
 
@@ -166,6 +180,7 @@ SECTIONS: dict[str, Any] = {
     "data": DataConfig,
     "optim": OptimConfig,
     "run": RunConfig,
+    "distill": DistillConfig,
     "ema": EmaConfig,
     "select": SelectConfig,
     "hw": HardwareConfig,

@@ -63,11 +63,15 @@ class Task(lightning.LightningModule):
 
     def training_step(self, batch: Batch, index: int) -> Tensor:
         """-> the sum of the batch's losses, which `configure_gradient_clipping` makes a mean."""
-        answer = placed(self(**inputs_of(batch)), batch)
-        total, count = self._loss(answer, batch, self.config.optim.smoothing)
+        total, count = self.losses(batch)
         size = total.new_tensor(len(batch["target"]))
         self.window = self.window.to(total.device) + torch.stack((total.detach(), count, size))
         return total
+
+    def losses(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """A batch -> the sum of its losses, and what it is of."""
+        answer = placed(self(**inputs_of(batch)), batch)
+        return self._loss(answer, batch, self.config.optim.smoothing)
 
     def configure_gradient_clipping(self, optimizer: Any, *args: Any, **kwargs: Any) -> None:
         """Divide the window's gradients by its samples, and clip their norm.
