@@ -130,7 +130,7 @@ def test_class_folders_alone(tmp_path: Path):
     assert splits.val.counts() == (2, 2)
     assert splits.test is None
     assert not {*files(splits.train)} & {*files(splits.val)}
-    assert noted(splits, "val is 0.25 of train, stratified, drawn with seed 0")
+    assert noted(splits, " pictures of train (0.25), stratified, drawn with seed 0")
     assert noted(splits, "train: 12 pictures of 2 classes")
 
 

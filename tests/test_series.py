@@ -115,7 +115,7 @@ def cut(frame, row, **cells):
 @pytest.mark.parametrize(
     ("change", "given", "says"),
     [
-        (lambda f: f.drop(index=[5, 6]), {}, r"has 1 others than 1 hours \(from 2020-01-01 04:00 \(row 5\) to 2020-01-01 07:00 \(row 6\)\): fill"),
+        (lambda f: f.drop(index=[5, 6]), {}, r"has 1 of another length than 1 hour \(from 2020-01-01 04:00 \(row 5\) to 2020-01-01 07:00 \(row 6\)\): fill"),
         (lambda f: cut(f, 7, date="2020-01-01 06:00"), {}, r"has 1 again \(2020-01-01 06:00 \(row 7\) and row 8\): delete"),
         (lambda f: cut(f, 7, date="soon"), {}, r"'date' of a.csv has none in 1 \(row 8: 'soon'\)"),
         (lambda f: cut(f, 7, date=""), {}, r"a date in each row.*row 8: ''"),
@@ -232,7 +232,7 @@ def test_a_series_from_an_array_a_frame_or_a_table():
         (pd.DataFrame({"a": [1] * 4, "b": [1, 2, "x", 4]}), "'b' of the table has none in 1 .row 3: 'x'"),
         (
             pd.DataFrame({"a": [1] * 4, "b": [1] * 4, "day": ["2020-01-01", "2020-01-02", "2020-01-04", "2020-01-05"]}),
-            r"the table has 1 others than 1 days \(from 2020-01-02 00:00 \(row 2\)",
+            r"the table has 1 of another length than 1 day \(from 2020-01-02 00:00 \(row 2\)",
         ),
         (Window(("b", "c"), np.zeros((3, 2))), "takes the columns a, b; got b, c"),
     ],
@@ -284,6 +284,8 @@ def test_a_trained_forecast(tmp_path, capsys):
     )
     assert "The loss is in train's deviations, squared" in page
     assert training.evaluate(tmp_path / "run") == figures
+    said = capsys.readouterr().out
+    assert "test, the last value again: loss" in said and "data: 'value' is forecast from" in said
     write(tmp_path / "later.csv", 40)
     assert (
         cli.main(["evaluate", str(tmp_path / "run"), "--data.test", str(tmp_path / "later.csv")])
@@ -331,3 +333,23 @@ def test_a_window_beyond_float32_is_refused():
     rows[0, 0] = 1e300
     with pytest.raises(SampleError, match="takes values near those of train; its values, prepared"):
         prepare(rows)
+
+
+def test_complex_numbers_are_no_series():
+    with pytest.raises(UserError, match="takes an array of numbers, a table or a data frame"):
+        prepare_of()(np.ones((3, 2), dtype=complex))
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda f: f.assign(value=5.0), "data.train takes numbers that differ.*value run from 5 to 5"),
+        (lambda f: cut(f, 3, wave=1e308).pipe(cut, 4, wave=1e308), "data.train takes numbers that differ, within"),
+        (lambda f: cut(f, 199, wave=1e300), r"data.test takes numbers near those of train.*wave run .* to 1e\+300"),
+        (lambda f: f.assign(Date=f["date"]), "one column of times; it has date, Date: say which with --data.time"),
+    ],
+)  # fmt: skip
+def test_numbers_that_no_model_could_learn_are_refused_before_training(tmp_path, change, says):
+    write(tmp_path / "a.csv", change=change)
+    with pytest.raises(UserError, match=says):
+        data.splits(config_of(tmp_path / "a.csv"), 0, "series")

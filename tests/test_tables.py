@@ -576,7 +576,7 @@ def test_dates_say_where_val_and_test_begin(tmp_path):
     file = texts(tmp_path / "t.csv", 28, day=lambda i: f"2024-01-{i + 1:02d}")
     splits = read(file, time="day", val="2024-01-15", test="2024-01-22")
     assert [len(rows) for rows in splits.rows().values()] == [14, 7, 7]
-    assert any("test is what is from 2024-01-22 00:00 on, by day" in n for n in splits.notes)
+    assert any("(2024-01-22), what is from 2024-01-22 00:00 on, by day" in n for n in splits.notes)
     said = refused(file, time="day", val="2025-01-01")
     assert "leaves one side empty: dates run from 2024-01-01 00:00 to 2024-01-28 00:00" in said
     assert "takes a date such as" in refused(file, time="day", val="soon")
@@ -601,3 +601,77 @@ def test_absurd_numbers_are_refused_in_one_sentence(tmp_path):
     file = texts(tmp_path / "t.csv", 20, size=lambda i: "1e308" if i % 2 else "-1e308")
     said = refused(file, label="size", task="numbers")
     assert "takes numbers that differ, within reason" in said
+
+
+# what stands for nothing, and what cannot be read
+
+
+def test_words_for_nothing_are_missing_among_numbers_and_noted_among_words(tmp_path):
+    rows = [(f"some words {i}", i % 2) for i in range(20)]
+    odd = [*rows[:4], ("more words", "nan"), *rows[4:]]
+    file = write(tmp_path / "t.csv", ["text", "label"], odd)
+    says = "data takes a label for each row; 1 of"
+    assert says in (said := refused(file)) and "(row 5: 'nan'): fill or delete them" in said
+    splits = read(file, on_bad="skip")
+    assert splits.target == "label" and splits.labels == ("0", "1") and len(splits.skipped) == 1
+    words = [(text, "None" if i == 0 else "ab"[label]) for i, (text, label) in enumerate(rows * 2)]
+    splits = read(write(tmp_path / "u.csv", ["text", "label"], words))
+    assert splits.labels == ("None", "a", "b")
+    assert any(note.startswith("None is taken for a class: empty the") for note in splits.notes)
+
+
+def test_words_among_numbers_can_be_left_out(tmp_path):
+    rows = [(f"some words {i}", i / 4) for i in range(20)] + [("more", "x"), ("even more", "inf")]
+    file = write(tmp_path / "t.csv", ["text", "label"], rows)
+    said = refused(file, task="numbers")
+    assert "a number for each row; 2 of" in said and "(row 21: 'x', row 22: 'inf'): fill" in said
+    splits = read(file, task="numbers", on_bad="skip")
+    assert len(splits.train) + len(splits.val) == 20
+
+
+def test_columns_that_differ_by_case_are_a_doubt(tmp_path):
+    rows = [(f"some words {i}", "xy"[i % 2], "uv"[i % 2]) for i in range(8)]
+    file = write(tmp_path / "t.csv", ["text", "Label", "label"], rows)
+    assert "has Label, label: say which with --data.label COLUMN" in refused(file)
+    assert read(file, label="Label").labels == ("x", "y")
+    file = write(tmp_path / "u.csv", ["text", "Label_name", "label_name"], rows)  # sure, but twice
+    assert "say which with --data.label COLUMN" in refused(file)
+
+
+@pytest.mark.parametrize(
+    ("tail", "says"),
+    [
+        (b"caf\xe9,a\n", "line 3002 is no UTF-8: save it as such"),
+        (b"one,two,a\n", "row 3001 has 3 cells, the header 2: put quotation marks around a cell"),
+        (b'"open,a\n', "a quotation mark opens a cell in row 3001 and none closes it: double it"),
+    ],
+)
+def test_a_broken_csv_is_told_with_its_row(tmp_path, tail, says):
+    file = tmp_path / "t.csv"
+    file.write_bytes(b"text,label\n" + b"some words,a\nmore words,b\n" * 1500 + tail)
+    assert says in (said := refused(file)) and "C error" not in said and "codec" not in said
+
+
+def test_a_hub_name_that_is_none(tmp_path):
+    assert refused("hf:").endswith("; hf: names none")
+
+
+def test_a_class_that_train_lacks_says_what_to_do(tmp_path):
+    file = texts(tmp_path / "t.csv")
+    other = write(tmp_path / "v.csv", ["text", "label"], [("new words", "a"), ("more", "zebra")])
+    said = refused(file, val=str(other))
+    assert "got 'zebra', which is none of them: rename it, leave it out or add it to train" in said
+
+
+def test_a_share_is_told_in_rows_and_a_class_that_it_lacks(tmp_path):
+    rows = [(f"some words {i}", "rare" if i < 2 else "usual") for i in range(200)]
+    notes = read(write(tmp_path / "t.csv", ["text", "label"], rows), test=0.2, val=0.1).notes
+    assert any("test is 41 of the 200 rows of train (0.2), stratified" in note for note in notes)
+    assert "val has no text of rare: its macro_f1 is that of the others" in notes
+
+
+def test_numbers_of_a_split_far_from_train_are_refused(tmp_path):
+    file = write(tmp_path / "t.csv", ["text", "label"], [(f"w {i}", i / 4) for i in range(9)])
+    far = write(tmp_path / "v.csv", ["text", "label"], [("w", 1.5), ("x", 1e30)])
+    said = refused(file, val=str(far))
+    assert "data.val takes numbers near those of train, which are about 1;" in said

@@ -223,7 +223,9 @@ def test_the_metric_of_another_target_is_refused(tmp_path):
     assert not (tmp_path / "run").exists()
     bad = tmp_path / "bad.csv"
     bad.write_text("text,label\na b,1.5\nb c,inf\nc d,2.5\n")
-    with pytest.raises(UserError, match=r"data takes numbers; row 2 of .*bad\.csv has 'inf'"):
+    with pytest.raises(
+        UserError, match=r"a number for each row; 1 of .*bad\.csv have none \(row 2: 'inf'\)"
+    ):
         training.train(RECIPE, {**flags, "data.train": str(bad)})
 
 

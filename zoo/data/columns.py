@@ -18,6 +18,7 @@ NAMES = {  # what columns are usually called, the surest first
     "label": ("label_name", "label", "labels", "target", "class", "category", "y", "classes"),
 }
 SURE = {"image", "audio", "file_name", "label_name"}  # whatever other usual names there are
+MISSING = ("nan", "na", "n/a", "none", "null")  # how a column of numbers says that there is none
 LOOKED_AT = 200  # cells that tell what a column holds
 
 
@@ -40,9 +41,9 @@ def recognise(table: Any, kind: str, config: Any, where: Any) -> Columns:
     names, notes = table.column_names, []
     label = config.label
     if label is None:
-        usual = [_low(names)[name] for name in NAMES["label"] if name in _low(names)]
+        usual = _usual(names, "label")
         if not usual:
-            more = config.input is None and not any(n in NAMES[kind] for n in _low(names))
+            more = config.input is None and not _usual(names, kind)
             also = f" and --data.input COLUMN (the {kind}s)" if more else ""
             raise UserError(
                 f"data takes a column of labels; {where} has {listed(names)}, none of a usual "
@@ -65,7 +66,7 @@ def input_of(
     names = table.column_names
     if given is None:
         fitting = [n for n in names if n != label and holds(table, n) == kind]
-        usual = [_low(fitting)[n] for n in NAMES[kind] if n in _low(fitting)]
+        usual = _usual(fitting, kind)
         if not usual and len(fitting) != 1:
             has = listed(fitting) if fitting else f"{listed(names)}, none of it {kind}s"
             raise UserError(
@@ -80,7 +81,8 @@ def input_of(
 
 def surest(usual: Sequence[str], what: str, where: Any, flag: str) -> str:
     """The first of columns with usual names. UserError where another may be meant as well."""
-    if len(usual) > 1 and usual[0].lower().strip() not in SURE:
+    alike = len({name.lower().strip() for name in usual[:2]}) < len(usual[:2])
+    if len(usual) > 1 and (alike or usual[0].lower().strip() not in SURE):
         wants = f"data takes one column of {what}; {where} has {listed(usual)}"
         raise UserError(f"{wants}: say which with {flag} COLUMN")
     return usual[0]
@@ -117,7 +119,8 @@ def holds(table: Any, name: str) -> str:
     for kind, known in ENDINGS.items():
         if 2 * sum(ending in known for ending in endings) > len(endings):
             return kind
-    return "number" if all(is_number(c) for c in cells) else "text"
+    cells = [c for c in cells if not is_missing(c)]
+    return "number" if cells and all(is_number(c) for c in cells) else "text"
 
 
 def is_sound(data: bytes) -> bool:
@@ -128,18 +131,28 @@ def is_sound(data: bytes) -> bool:
     return mp3 or data[:4] in (b"fLaC", b"OggS", b".snd", b"caff", b"riff", b"RF64")
 
 
-def is_number(cell: str) -> bool:
-    """Whether a cell is written as a number."""
+def number_in(cell: str) -> float:
+    """The number that a cell is written as, NaN where it is none."""
     try:
-        float(cell)
+        return float(cell)
     except ValueError:
-        return False
-    return True
+        return math.nan
+
+
+def is_number(cell: str) -> bool:
+    """Whether a cell is written as a number, be it an infinite one."""
+    return not math.isnan(number_in(cell))
+
+
+def is_missing(cell: str) -> bool:
+    """Whether a cell holds a word that stands for no number."""
+    return cell.strip().lower() in MISSING
 
 
 def cells_of(table: Any, column: str) -> list[str]:
-    """A column as it is written: whole floats without their .0, missing ones empty, numbers that
-    stand for names (`datasets.ClassLabel`) as those, lists with | between."""
+    """A column as it is written: whole floats without their .0, missing ones empty (among numbers
+    such words as nan too), numbers that stand for names (`datasets.ClassLabel`) as those, lists
+    with | between."""
     names = getattr(table.features.get(column), "names", None)
     names = names or getattr(getattr(table.features.get(column), "feature", None), "names", None)
 
@@ -155,7 +168,10 @@ def cells_of(table: Any, column: str) -> list[str]:
             return names[cell] if cell >= 0 else ""  # -1 where a set hides its labels
         return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
 
-    return [written(cell) for cell in table[column][:]]
+    cells = [written(cell) for cell in table[column][:]]
+    words = [cell for cell in cells if cell and not is_number(cell)]
+    among_numbers = len(words) < sum(map(bool, cells)) and all(map(is_missing, words))
+    return [cell if is_number(cell) else "" for cell in cells] if among_numbers else cells
 
 
 def lists(table: Any, column: str) -> str | None:
@@ -164,5 +180,6 @@ def lists(table: Any, column: str) -> str | None:
     return "labels" if isinstance(next(cells, None), (list, tuple)) else None
 
 
-def _low(names: Sequence[str]) -> dict[str, str]:
-    return {name.lower().strip(): name for name in names}
+def _usual(names: Sequence[str], what: str) -> list[str]:
+    """Those of the columns that have a usual name, the surest first."""
+    return [name for usual in NAMES[what] for name in names if name.lower().strip() == usual]

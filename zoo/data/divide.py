@@ -16,7 +16,6 @@ def divide(
     train: Rows, share: float | str, seed: int, split: str, config: Any
 ) -> tuple[Rows, Rows, str]:
     """Rows of train, a share or a date -> (rows of the split, those that stay, the note on how)."""
-    how = f"{split} is {share} of train, "
     if config.time is not None:
         moments = moments_in(train, config.time)
         if isinstance(share, str):
@@ -24,24 +23,25 @@ def divide(
         else:
             drawn = latest(moments, share)
         from_ = shown(moments[drawn].min()) if drawn else "nowhere"
-        how = f"{split} is what is from {from_} on, by {config.time}"
+        how = f"what is from {from_} on, by {config.time}"
     elif isinstance(share, str):
         raise UserError(f"data.{split} takes a date with --data.time COLUMN; got {share}")
     elif config.group is not None:
         groups = groups_in(train, config.group)
         drawn = draw_groups(groups, share, seed, split)
         names = sorted({groups[i] for i in drawn})
-        how += f"whole groups by {config.group}: {listed(names)}, drawn with seed {seed}"
+        how = f"whole groups by {config.group}: {listed(names)}, drawn with seed {seed}"
     elif isinstance(train.targets[0], tuple):
-        drawn, how = draw([0] * len(train), share, seed, split), how + f"drawn with seed {seed}"
+        drawn, how = draw([0] * len(train), share, seed, split), f"drawn with seed {seed}"
     else:
         drawn = draw(train.targets, share, seed, split)
-        how += f"stratified, drawn with seed {seed}"
+        how = f"stratified, drawn with seed {seed}"
     if not drawn or len(drawn) == len(train):
         raise UserError(f"data.{split} takes a share of train; {share} of {len(train)} rows "
                         f"leaves one side empty: {why_empty(train, config)}")  # fmt: skip
     rest = sorted({*range(len(train))} - {*drawn})
-    return train.pick(drawn), train.pick(rest), how
+    said = f"{split} is {len(drawn)} of the {len(train)} rows of train ({share}), {how}"
+    return train.pick(drawn), train.pick(rest), said
 
 
 def why_empty(train: Rows, config: Any) -> str:

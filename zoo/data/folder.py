@@ -8,7 +8,7 @@ from typing import Any
 
 from zoo.data.check import Seen, duplicate_notes, look_all, look_at, report_unreadable
 from zoo.data.layout import existing_folder, find_files, find_splits, sub_folders
-from zoo.data.splits import Rows, Splits, draw, fingerprint, histogram
+from zoo.data.splits import Rows, Splits, draw, fingerprint, histogram, lacks
 from zoo.errors import UserError
 from zoo.inputs import label_index, order_labels
 from zoo.inputs.names import listed
@@ -51,9 +51,10 @@ def class_folders(config: Any, seed: int, kind: str = "picture") -> Splits:
                 f"data.{split} takes a share of train, but no class in {train.root} has a "
                 f"{kind} to spare: add {kind}s, or give a folder"
             )
+        how = f"{len(drawn)} of the {len(train)} {kind}s of train ({share:g})"
         data.rows[split] = train.pick(drawn)
         data.rows["train"] = train.pick(sorted({*range(len(train))} - {*drawn}))
-        data.notes.append(f"{split} is {share:g} of train, stratified, drawn with seed {seed}")
+        data.notes.append(f"{split} is {how}, stratified, drawn with seed {seed}")
     return data.splits()
 
 
@@ -110,7 +111,7 @@ class _Data:
             )
             absent = [n for n, count in zip(self.labels, part.counts(), strict=True) if not count]
             if absent:
-                self.notes.append(f"{split} has no {self.kind} of {listed(absent)}")
+                self.notes.append(lacks(split, self.kind, absent))
         self.notes += histogram(self.labels, rows.get("train"))
         return Splits(
             self.labels,

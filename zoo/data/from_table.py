@@ -6,10 +6,28 @@ from pathlib import Path
 from typing import Any
 
 from zoo.data.check import duplicate_notes, look_all, look_at, report_unreadable
-from zoo.data.columns import Columns, cells_of, check_column, is_number, lists, recognise
+from zoo.data.columns import (
+    Columns,
+    cells_of,
+    check_column,
+    is_missing,
+    is_number,
+    lists,
+    number_in,
+    recognise,
+)
 from zoo.data.divide import check_sides, divide
 from zoo.data.folder import share_or_path
-from zoo.data.splits import Column, Rows, Splits, fingerprint, histogram, scale_of
+from zoo.data.splits import (
+    Column,
+    Rows,
+    Splits,
+    check_spread,
+    fingerprint,
+    histogram,
+    lacks,
+    scale_of,
+)
 from zoo.data.table import doubtful, place_of, read_tables
 from zoo.errors import UserError, suggest
 from zoo.inputs import clean_label, label_index, order_labels
@@ -51,6 +69,9 @@ def table_splits(config: Any, seed: int, kind: str) -> Splits:
     blank = sum(cell != cell.strip() for cell in cells)
     if blank and task != "numbers":
         notes.append(f"blanks around labels do not count: {blank} of train have some")
+    if task != "numbers" and (words := [label for label in labels if is_missing(label)]):
+        hint = "empty the cells where that stands for no label"
+        notes.append(f"{listed(words)} is taken for a class: {hint}")
     data, skipped = {}, []
     for split in (s for s in ("train", "val", "test") if s in tables):
         data[split], bad = rows_of(
@@ -136,10 +157,18 @@ def rows_of(
             hint = suggest(name, table.column_names)
             raise UserError(f"data takes the columns of train; {root} has no {name!r}{hint}")
     cells = cells_of(table, columns.label)
-    empty = [f"row {i + 1}" for i, cell in enumerate(cells) if not clean_label(cell)]
-    if empty and on_bad != "skip" and task != "labels":
+    what = "number" if task == "numbers" else "label"
+    raw = [c if isinstance(c, str) and c.strip() else "" for c in table[columns.label][:]]
+    empty = {
+        i: f"row {i + 1}{f': {raw[i]!r}' if raw[i] else ''}"
+        for i, cell in enumerate(cells)
+        if task != "labels"
+        and not (math.isfinite(number_in(cell)) if what == "number" else clean_label(cell))
+    }
+    if empty and on_bad != "skip":
+        told = listed(empty.values())
         raise UserError(
-            f"data takes a label for each row; {len(empty)} of {root} have none ({listed(empty)}): "
+            f"data takes a {what} for each row; {len(empty)} of {root} have none ({told}): "
             "fill or delete them, or leave them out with --data.on_bad skip"
         )
     folder = None if kind == "text" else (root if root.is_dir() else root.parent)
@@ -147,37 +176,31 @@ def rows_of(
     looks = look_all(every, look_at(kind), f"{kind}s")
     seen = {f"{root.name} {every.name_of(i)}": look for i, look in enumerate(looks)}
     bad = list(report_unreadable(seen, on_bad, f"{kind}s"))
-    good = [
-        i
-        for i, look in enumerate(looks)
-        if not look.reason and (task == "labels" or clean_label(cells[i]))
-    ]
+    good = [i for i, look in enumerate(looks) if not look.reason and i not in empty]
     if not good:
         raise UserError(f"data takes rows that can be read; all of {root} are left out")
     numbers = numbered(labels, task, str(root))
     return Rows(
         root,
         every.pick(good),
-        tuple(numbers(cells[i], i) for i in good),
+        tuple(numbers(cells[i]) for i in good),
         len(labels),
         tuple(looks[i].length for i in good),
         tuple(looks[i].values for i in good),
         tuple(looks[i].digest for i in good),
-    ), bad + (empty if task != "labels" else [])
+    ), [*bad, *empty.values()]
 
 
-def numbered(labels: tuple[str, ...], task: str, where: str) -> Callable[[str, int], Any]:
-    """-> what makes a target of a cell and its row: a class, a tuple of 0 and 1, or of numbers."""
+def numbered(labels: tuple[str, ...], task: str, where: str) -> Callable[[str], Any]:
+    """-> what makes a target of a cell: a class, a tuple of 0 and 1, or of numbers."""
 
-    def target(cell: str, row: int) -> Any:
+    def target(cell: str) -> Any:
         if task == "label":
             return known[cell] if cell in known else label_index(cell, labels, where)
         if task == "labels":
             words = [word for word in cell.split("|") if clean_label(word)]
             have = {label_index(word, labels, where) for word in words}
             return tuple(int(i in have) for i in range(len(labels)))
-        if not is_number(cell) or not math.isfinite(float(cell)):
-            raise UserError(f"data takes numbers; row {row + 1} of {where} has {cell!r}")
         return (float(cell),)
 
     known = {label: i for i, label in enumerate(labels)}
@@ -192,18 +215,16 @@ def finish(
     skipped: list[str],
     kind: str,
 ) -> Splits:
-    """With the notes on what each split holds. UserError where train has one number alone."""
-    for spread in rows["train"].spreads() if task == "numbers" and "train" in rows else ():
-        if spread.least == spread.most or not spread.deviation < math.inf:
-            got = f"those of {labels[0]} run from {spread.least:g} to {spread.most:g}"
-            raise UserError(f"data.train takes numbers that differ, within reason; {got}")
+    """With the notes on what each split holds. UserError for numbers as in `check_spread`."""
+    if task == "numbers" and "train" in rows:
+        check_spread(labels[0], {split: part.spreads()[0] for split, part in rows.items()})
     data = {split: rows[split] for split in ("train", "val", "test") if split in rows}
     for split, part in data.items():
         notes.append(f"{split}: {len(part)} {kind}s in {part.root}")
         counts = part.counts()
         absent = [name for name, count in zip(labels, counts, strict=True) if not count]
         if absent and task != "numbers":
-            notes.append(f"{split} has no {kind} of {listed(absent)}")
+            notes.append(lacks(split, kind, absent))
     notes += histogram(labels, data.get("train"))
     if skipped:
         notes.append(f"left out {len(skipped)} rows: {listed(skipped)}")

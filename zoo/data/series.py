@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from zoo.data.columns import LOOKED_AT, check_column, holds
-from zoo.data.splits import Rows, Splits
+from zoo.data.splits import Rows, Splits, Spread, check_spread
 from zoo.data.table import read_tables
 from zoo.errors import UserError
 from zoo.inputs.names import listed
@@ -163,9 +163,13 @@ def time_of(table: Any, given: str | None) -> tuple[str | None, str]:
     names = table.column_names
     if given is not None:
         return given, ""
-    for name in names:
-        if name.lower().strip() in TIMES:
-            return name, "by its name"
+    usual = [name for name in names if name.lower().strip() in TIMES]
+    alike = [name for name in usual if name.lower().strip() == usual[0].lower().strip()]
+    if len(alike) > 1:
+        wants = f"data takes one column of times; it has {listed(alike)}"
+        raise UserError(f"{wants}: say which with --data.time COLUMN")
+    if usual:
+        return usual[0], "by its name"
     dates = [name for name in names if holds(table, name) != "number" and are_dates(table, name)]
     return (dates[0], "the only one of dates") if len(dates) == 1 else (None, "")
 
@@ -224,12 +228,16 @@ def windows_of(series: Series, config: Any, split: str, first: int, stop: int) -
 
 
 def finish(series: Series, windows: dict[str, Windows], config: Any) -> Splits:
-    """With the notes on what each split holds, and what answers without a model would reach."""
+    """With the notes on what each split holds, and what answers without a model would reach.
+    UserError as in `check_spread`."""
     labels = tuple(f"{series.target}+{i + 1}" for i in range(config.ahead))
     notes, scale = list(series.notes), None
     if "train" in windows:
+        for i, name in enumerate(series.columns):
+            spreads = {split: Spread.of(w.rows[:, i]) for split, w in windows.items()}
+            check_spread(name, spreads, moves=name == series.target)
         column = windows["train"].rows[:, series.columns.index(series.target)]
-        scale = ((float(column.mean()), float(column.std()) or 1.0),) * config.ahead
+        scale = ((float(column.mean()), float(column.std())),) * config.ahead
     rows, digest = {}, hashlib.sha256(repr((series.columns, labels)).encode())
     digest.update(series.values.tobytes())
     for split, w in windows.items():

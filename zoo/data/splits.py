@@ -1,6 +1,7 @@
 """What is trained on, chosen by and tested on: rows, their labels, and how they were divided."""
 
 import hashlib
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,9 +11,11 @@ from typing import Any
 import numpy as np
 
 from zoo.data.sampling import permutation
+from zoo.errors import UserError
 from zoo.inputs.names import listed
 
 UNEVEN = 3  # times
+FARTHEST = 1e15  # deviations of train: the square of what is farther off is no float32
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,12 @@ class Spread:
     least: float
     most: float
 
+    @classmethod
+    def of(cls, column: np.ndarray) -> "Spread":
+        """The spread of a column; those who ask tell of infinite ones."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return cls(*(float(f(column)) for f in (np.mean, np.std, np.min, np.max)))
+
 
 @dataclass(frozen=True)
 class Rows:
@@ -91,12 +100,7 @@ class Rows:
 
     def spreads(self) -> tuple[Spread, ...]:
         """For targets that are numbers: how each of them spreads, a column at a time."""
-        table = np.asarray(self.targets, dtype=np.float64)
-        with np.errstate(over="ignore", invalid="ignore"):  # those who ask tell of infinite ones
-            return tuple(
-                Spread(*(float(f(column)) for f in (np.mean, np.std, np.min, np.max)))
-                for column in table.T
-            )
+        return tuple(map(Spread.of, np.asarray(self.targets, dtype=np.float64).T))
 
     def name(self, row: int) -> str:
         """A row's path below `root`, with forward slashes, or its number in the table."""
@@ -146,6 +150,28 @@ class Splits:
         """The splits that there are: {"train": ..., "val": ..., "test": ...}."""
         named = {"train": self.train, "val": self.val, "test": self.test}
         return {name: rows for name, rows in named.items() if rows is not None}
+
+
+def check_spread(name: str, spreads: Mapping[str, Spread], moves: bool = True) -> None:
+    """{split: how the numbers of a column spread} -> UserError where those of train are all the
+    same (if it `moves`), or those of a split so far off that no model could compute with them."""
+    train = spreads["train"]
+    for split, spread in spreads.items():
+        got = f"those of {name} run from {spread.least:g} to {spread.most:g}"
+        if split == "train":
+            if not train.deviation < math.inf or (moves and train.least == train.most):
+                raise UserError(f"data.train takes numbers that differ, within reason; {got}")
+            continue
+        far = max(abs(spread.least - train.mean), abs(spread.most - train.mean))
+        if not far <= FARTHEST * (train.deviation or 1.0):
+            wants = f"data.{split} takes numbers near those of train"
+            raise UserError(f"{wants}, which are about {train.mean:g}; {got}: correct them")
+
+
+def lacks(split: str, kind: str, labels: Sequence[str]) -> str:
+    """The note on classes that have no row in a split."""
+    more = "" if split == "train" else ": its macro_f1 is that of the others"
+    return f"{split} has no {kind} of {listed(labels)}{more}"
 
 
 def scale_of(train: Rows | None) -> tuple[tuple[float, float], ...] | None:

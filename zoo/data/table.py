@@ -48,6 +48,8 @@ def read_tables(path: str | os.PathLike[str], key: str) -> "dict[str, Dataset]":
         try:
             if str(path).startswith(HUB):
                 name, _, part = str(path).removeprefix(HUB).partition(":")
+                if not name.strip():
+                    raise UserError(f"{key} takes {TAKES}; {path} names none")
                 found = datasets.load_dataset(name, part or None)
             elif file.is_dir() and _saved(file):
                 found = datasets.load_from_disk(str(file))
@@ -66,11 +68,10 @@ def read_tables(path: str | os.PathLike[str], key: str) -> "dict[str, Dataset]":
             if "corresponds to no data" in str(error) or isinstance(error, StopIteration):
                 raise UserError(f"{key} takes a table with rows; {path} has none") from error
             cause = error.__cause__ or error
-            reason = str(cause).strip().splitlines()
-            raise UserError(
-                f"{key} takes {TAKES}; {path} cannot be read: "
-                f"{reason[0] if reason else type(cause).__name__}"
-            ) from error
+            csv_file = file.is_file() and READERS.get(file.suffix.lower()) == "csv"
+            found = fault_in(file) if csv_file else ""
+            reason = found or (str(cause).strip().splitlines() or [type(cause).__name__])[0]
+            raise UserError(f"{key} takes {TAKES}; {path} cannot be read: {reason}") from error
     tables = _by_split(found if isinstance(found, dict) else {"train": found}, path, key)
     for split, table in tables.items():
         if not len(table):
@@ -116,6 +117,29 @@ def head_of(file: Path) -> tuple[str, list[str]]:
     if odd:
         raise UserError(f"a table has each column once; {file} has {listed(odd)}: rename columns")
     return separator, header
+
+
+def fault_in(file: Path) -> str:
+    """What keeps a CSV or TSV file from being read, with its row; "" where that is not found."""
+    with file.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            try:
+                line.decode()
+            except UnicodeDecodeError:
+                return f"line {number} is no UTF-8: save it as such"
+    (separator, header), row = head_of(file), 0
+    with file.open(newline="", encoding="utf-8-sig") as text:
+        try:
+            for cells in csv.reader(text, delimiter=separator, strict=True):
+                if len(cells) > len(header):
+                    got = f"row {row} has {len(cells)} cells, the header {len(header)}"
+                    return f"{got}: put quotation marks around a cell that holds {separator!r}"
+                row += 1
+        except csv.Error as error:
+            if "end of data" not in str(error):
+                return f"row {row}: {error}"
+            return f"a quotation mark opens a cell in row {row} and none closes it: double it"
+    return ""
 
 
 def doubtful(table: Any, path: Path, split: str) -> list[str]:

@@ -35,7 +35,7 @@ def label_index(name: str, labels: Sequence[str], where: str) -> int:
     known, hint = listed(labels, _LISTED), suggest(clean, labels)
     raise UserError(
         f"{where} takes the {len(labels)} classes of the training data ({known}); "
-        f"got {clean!r}, which is none of them{hint}"
+        f"got {clean!r}, which is none of them: rename it, leave it out or add it to train{hint}"
     )
 
 

@@ -87,6 +87,8 @@ class PrepareSeries(Prepare, kind="series"):
                 values = values[:, [source.columns.index(name) for name in self.columns]]
         else:
             try:
+                if np.iscomplexobj(source):
+                    raise TypeError("of two parts each")
                 values = np.asarray(source, dtype=np.float64)
             except (TypeError, ValueError) as error:
                 takes = "a series model takes an array of numbers, a table or a data frame"
@@ -261,7 +263,7 @@ def check_steps(moments: np.ndarray, rows: np.ndarray, where: str) -> None:
         return
     pairs = listed(f"from {told(i)} to {told(i + 1)}" for i in gaps)
     raise UserError(
-        f"a series takes times in equal steps; {where} has {len(gaps)} others than "
+        f"a series takes times in equal steps; {where} has {len(gaps)} of another length than "
         f"{step_in_words(usual)} ({pairs}): fill them, or cut the table before or after them"
     )
 
@@ -278,9 +280,9 @@ def step_in_words(step: Any) -> str:
     """The usual step between two times."""
     if isinstance(step, np.timedelta64):
         seconds = step / np.timedelta64(1, "s")
-        for size, unit in ((86400, "days"), (3600, "hours"), (60, "minutes")):
+        for size, unit in ((86400, "day"), (3600, "hour"), (60, "minute")):
             if seconds % size == 0:
-                return f"{seconds / size:g} {unit}"
+                return f"{seconds / size:g} {unit}{'s' if seconds != size else ''}"
         return f"{seconds:g} seconds"
     return f"{step:g}"
 

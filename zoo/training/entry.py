@@ -13,7 +13,7 @@ from zoo.training import recipes
 from zoo.training.config import Config, flatten, placing, resolve
 from zoo.training.console import log, speaking
 from zoo.training.hardware import make_trainer, plan
-from zoo.training.run import RunResult, sentence
+from zoo.training.run import RunResult, introduce_data, say_baselines, sentence
 from zoo.training.schema import KEYS
 from zoo.training.task import Task
 
@@ -89,6 +89,8 @@ def evaluate(
     config = replace(config, hw=replace(config.hw, devices=1))
     task, loaders = Task(model, config), script.loaders(config, splits, model)
     with speaking():
+        introduce_data(splits)
+        say_baselines(splits, "test")
         trainer = make_trainer(config, plan(config))
         trainer.test(task, datamodule=loaders, verbose=False)
     return dict(task.metrics["test"].values)  # type: ignore[arg-type]

@@ -125,14 +125,8 @@ class Run:
 
     def introduce(self) -> None:
         """Say what is about to run."""
-        facts = files.facts_of_data(self.splits)
-        rows = ", ".join(f"{count} {split}" for split, count in facts["rows"].items())
-        what = {"label": "classes", "mask": "classes"}.get(facts["target"], facts["target"])
-        labels = "" if what == "pixels" else f", {len(self.splits.labels)} {what}"
         log.info(f"{self.config.recipe} -> {self.folder}")
-        log.info(f"data: {rows}{labels}")
-        for note in self.splits.notes:
-            log.info(f"data: {note}")
+        introduce_data(self.splits)
         log.info(f"model: {self.model.extra_repr()}{learning(self.model)}")
         if frozen(self.model) and self.config.data.augment != "none":
             log.info("the body is frozen: with --data.augment none, features are computed once")
@@ -178,8 +172,7 @@ class Run:
                     report.draw_confusion(confusion, self.splits.labels, split, target, what)
             self.write_result(metrics, source)
             for split, values in metrics.items():
-                for name, known in self.splits.baselines.get(split, {}).items():
-                    log.info(f"{split}, {name}: {figures(known)}")
+                say_baselines(self.splits, split)
                 log.info(f"{split}: {figures(values)}")
             if behind := report.behind(metrics, self.splits.baselines, self.select):
                 log.info(behind)
@@ -259,6 +252,24 @@ class Run:
         target = self.model.head.config.target  # type: ignore[union-attr]  # training needs a head
         remarks = report.remarks(self.config, self.select, target, chose)
         report.write_page(self.folder, result, facts, files.command(), remarks)
+
+
+def introduce_data(splits: Any) -> None:
+    """Say what was read: rows, and what was recognised, left out or is doubtful."""
+    rows = ", ".join(f"{len(part)} {split}" for split, part in splits.rows().items())
+    words = {"labels": ("label", "labels"), "numbers": ("number", "numbers")}
+    one, more = words.get(splits.target, ("class", "classes"))
+    count = len(splits.labels)
+    told = "" if splits.target == "pixels" else f", {count} {one if count == 1 else more}"
+    log.info(f"data: {rows}{told}")
+    for note in splits.notes:
+        log.info(f"data: {note}")
+
+
+def say_baselines(splits: Any, split: str) -> None:
+    """Say what answers without a model reach on a split."""
+    for name, known in splits.baselines.get(split, {}).items():
+        log.info(f"{split}, {name}: {figures(known)}")
 
 
 def figures(values: dict[str, float]) -> str:
