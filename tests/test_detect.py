@@ -6,7 +6,7 @@ import torch
 from torchvision.ops import box_iou
 
 import zoo
-from zoo.plugins.torchvision import Levels, fcos
+from zoo.plugins.torchvision import Body, fcos
 
 
 def body(kind):
@@ -18,7 +18,7 @@ def body(kind):
 
 @pytest.mark.parametrize("kind", ["swin", "vit"])
 def test_levels_are_finest_first_and_each_weight_learns(kind):
-    levels = Levels(body(kind), channels=24)
+    levels = Body(body(kind), channels=24)
     maps = levels(torch.randn(2, 3, 64, 96))
     assert list(maps) == [str(i) for i in range(len(levels.strides))]
     for stride, x in zip(levels.strides, maps.values(), strict=True):
@@ -31,7 +31,7 @@ def test_levels_are_finest_first_and_each_weight_learns(kind):
 def test_a_vit_whose_strides_are_no_whole_pixels_is_refused():
     first = zoo.adapters.Patches(size=28, patch=14, dim=32)
     with pytest.raises(zoo.OptionError, match="a multiple of 4; got a ViT with patch 14"):
-        Levels(zoo.Model(first, zoo.Backbone(dim=32, depth=1, heads=2)))
+        Body(zoo.Model(first, zoo.Backbone(dim=32, depth=1, heads=2)))
 
 
 @pytest.mark.parametrize("kind", ["swin", "vit"])

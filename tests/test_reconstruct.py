@@ -60,6 +60,16 @@ def test_what_is_hidden_tells_nothing(way):
 
 
 @pytest.mark.parametrize("way", WAYS)
+def test_a_whole_model_is_traced_as_one_graph(way):
+    model, x = model_of(way).eval(), pixels(32, 48)
+    torch._dynamo.reset()
+    with torch.no_grad():
+        traced, eager = torch.compile(model, backend="eager", fullgraph=True)(x), model(x)
+    assert torch.equal(traced.hidden, eager.hidden)
+    torch.testing.assert_close(traced.patches, eager.patches, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("way", WAYS)
 def test_a_share_is_hidden_anew_in_training_and_alike_in_evaluation(way):
     model, x = model_of(way), pixels(32, 64, batch=3)
     first, second = model(x).hidden, model(x).hidden

@@ -75,6 +75,15 @@ def test_inspected_equals_not_inspected_with_maps():
         assert torch.equal(answer, model(pixels(32, 32))) and len(details.states) == 3
 
 
+@pytest.mark.parametrize("kind", ["swin", "vit"])
+def test_a_whole_model_is_traced_as_one_graph(kind):
+    model, x = model_of(kind).eval(), pixels(32, 48)
+    torch._dynamo.reset()
+    with torch.no_grad():
+        traced = torch.compile(model, backend="eager", fullgraph=True)(x)
+        torch.testing.assert_close(traced, model(x), rtol=1e-5, atol=1e-5)
+
+
 def target_of(*sides):
     return torch.randint(3, (2, *sides), generator=torch.Generator().manual_seed(4))
 

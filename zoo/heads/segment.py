@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from zoo.errors import ShapeError, one_of, require
 from zoo.heads.classify import Batch, Losses
 from zoo.inputs.scene import IGNORED
-from zoo.nn import MapNorm, Part, Pyramid
+from zoo.nn import Levels, MapNorm, Part
 from zoo.ops import as_map
 from zoo.shapes import check
 from zoo.tokens import Tokens
@@ -43,29 +43,21 @@ class SegmentConfig:
 class Segment(Part[SegmentConfig]):
     """Tokens with the maps of all stages -> (B, classes, h, w) logits at the picture's own size.
 
-    Each stage's map goes into a feature pyramid (Lin et al. 2016, arXiv:1612.03144), whose maps are
-    added up at the finest one's size (Kirillov et al. 2019, arXiv:1901.02446) and read by two
-    convolutions.
+    The levels that `zoo.nn.Levels` makes of the maps are added up at the finest one's size
+    (Kirillov et al. 2019, arXiv:1901.02446) and read by two convolutions.
     """
 
     Config = SegmentConfig
     reads_maps = True  # the Model then asks the backbone for the stages
 
     def __init__(self, config: SegmentConfig | None = None, /, **fields: Any):
-        from torchvision.ops import FeaturePyramidNetwork  # what is heavy is imported where used
-
         c = self.configure(config, fields)
         one_of("Segment", "target", c.target, ("mask",))
         widths = c.widths or (c.dim,)
         wants = "Segment takes widths of stages of which the last is dim"
         require(widths[-1] == c.dim, f"{wants}; got {widths} and dim {c.dim}", "widths")
         self.dim = c.dim
-        if len(widths) == 1:
-            self.neck, widths = Pyramid(dim=c.dim, out=c.channels, eps=c.eps), (c.channels,) * 4
-        else:  # the last has passed the backbone's norm
-            norms = [*(MapNorm(width, c.eps) for width in widths[:-1]), nn.Identity()]
-            self.neck = nn.ModuleList(norms)
-        self.pyramid = FeaturePyramidNetwork(list(widths), c.channels)
+        self.levels = Levels(widths, c.channels, c.eps)
         mix = nn.Conv2d(c.channels, c.channels, 3, padding=1, bias=False)
         self.mix = nn.Sequential(MapNorm(c.channels, c.eps), mix, MapNorm(c.channels, c.eps))
         self.out = nn.Conv2d(c.channels, c.classes, 1)
@@ -79,22 +71,15 @@ class Segment(Part[SegmentConfig]):
         if len(maps) != len(self.config.widths or (1,)) or len(finest.size or ()) != 2:
             wants = f"Segment takes a picture's maps of {len(self.config.widths) or 1} stages"
             raise ShapeError(f"{wants}; got {len(maps)} of {finest.size} pixels")
-        x = self.mix(self.fuse(maps))
+        levels = self.levels(maps)
+        size = levels[0].shape[-2:]
+        each = [F.interpolate(level, size, mode="bilinear") for level in levels]
+        x = self.mix(torch.stack(each).sum(0))
         x = self.out(F.dropout2d(F.gelu(x), self.config.dropout, self.training))
         sides = zip(finest.grid[-2:], finest.stride, strict=True)  # type: ignore[index, arg-type]
         x = F.interpolate(x, [n * step for n, step in sides], mode="bilinear")
         h, w = finest.size  # type: ignore[misc]  # a picture has two
         return x[..., :h, :w]  # without what patches were filled up with
-
-    def fuse(self, maps: list[Tensor]) -> Tensor:
-        """[(B, D, h, w)] of each stage -> (B, channels, h, w) at the finest map's size."""
-        if isinstance(self.neck, Pyramid):
-            maps = self.neck(maps)
-        else:
-            maps = [norm(x) for norm, x in zip(self.neck, maps, strict=True)]
-        levels = self.pyramid({str(i): x for i, x in enumerate(maps)}).values()
-        size = maps[0].shape[-2:]
-        return torch.stack([F.interpolate(x, size, mode="bilinear") for x in levels]).sum(0)
 
     def loss(self, answer: Tensor, batch: Batch, smoothing: float = 0.0) -> Losses:
         """(B, classes, h, w), {"target": (B, h, w) int64} -> {"loss": (sum, count)} over pixels.

@@ -10,4 +10,4 @@ from zoo.nn.merge import Merge, MergeConfig
 from zoo.nn.mlp import Experts, Mlp, MlpConfig
 from zoo.nn.part import Part
 from zoo.nn.position import Alibi, Buckets, Continuous, GridTable, Position, Rope, WindowTable
-from zoo.nn.pyramid import MapNorm, Pyramid, PyramidConfig
+from zoo.nn.pyramid import Levels, MapNorm, Pyramid, PyramidConfig

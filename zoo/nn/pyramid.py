@@ -1,5 +1,6 @@
-"""From one map to four scales, for a body that has one stage."""
+"""From the maps of stages to levels of one width: what dense heads and detectors read."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,3 +63,30 @@ class Pyramid(Part[PyramidConfig]):
         check("Pyramid", x, "batch channels height width", channels=self.config.dim)
         half = F.max_pool2d(x, 2, ceil_mode=True)
         return [make(y) for make, y in zip(self.scales, (x, x, x, half), strict=True)]
+
+
+class Levels(nn.Module):
+    """[(B, D_s, h, w)] of each stage -> [(B, channels, h, w)], finest first.
+
+    Several stages go through a feature pyramid (Lin et al. 2016, arXiv:1612.03144), each map normed
+    before; the last has passed the backbone's norm. One stage goes through `Pyramid`.
+    """
+
+    def __init__(self, widths: Sequence[int], channels: int, eps: float = 1e-6):
+        from torchvision.ops import FeaturePyramidNetwork  # what is heavy is imported where used
+
+        super().__init__()
+        self.scales: Any = None
+        if len(widths) == 1:
+            self.scales = Pyramid(dim=widths[0], out=channels, eps=eps)
+        else:
+            norms = [*(MapNorm(width, eps) for width in widths[:-1]), nn.Identity()]
+            self.norms = nn.ModuleList(norms)
+            self.pyramid = FeaturePyramidNetwork(list(widths), channels)
+
+    def forward(self, maps: list[Tensor]) -> list[Tensor]:
+        """[(B, D_s, h, w)] -> [(B, channels, h, w)], of one map four times, twice ... its sides."""
+        if self.scales is not None:
+            return self.scales(maps)
+        normed = {str(i): norm(x) for i, (norm, x) in enumerate(zip(self.norms, maps, strict=True))}
+        return list(self.pyramid(normed).values())

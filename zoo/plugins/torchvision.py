@@ -6,26 +6,25 @@
     detector = fcos(model, classes=2, min_size=256, max_size=512)
     losses = detector([picture], [{"boxes": boxes, "labels": labels}])  # in training mode
 
-The maps of a body go through a feature pyramid (Lin et al. 2016, arXiv:1612.03144), a ViT's one map
-through the simple one of ViTDet.
+The maps of a body go through `zoo.nn.Levels`.
 """
 
 from collections import OrderedDict
 from typing import Any
 
-from torch import Tensor, nn
+from torch import Tensor
+from torch.nn import Module
 from torchvision.models.detection import FCOS
 from torchvision.models.detection.anchor_utils import AnchorGenerator
-from torchvision.ops import FeaturePyramidNetwork
 
+from zoo import nn
 from zoo.errors import require
 from zoo.inputs import Preprocess
 from zoo.model import Model
-from zoo.nn import MapNorm, Pyramid
 from zoo.ops import as_map
 
 
-class Levels(nn.Module):
+class Body(Module):
     """(B, C, H, W) pixels -> {"0": (B, channels, h, w), ...}, finest first: what torchvision's
     detectors take as their backbone.
 
@@ -40,25 +39,19 @@ class Levels(nn.Module):
         config: Any = model.adapter.config
         patch = config.patch if isinstance(config.patch, int) else config.patch[-1]
         widths = [stage.block.dim for stage in model.backbone.config.stages]
+        self.levels, fine = nn.Levels(widths, channels), patch
         if len(widths) == 1:
             wants = "torchvision's detectors take a body whose patch is a multiple of 4"
             require(patch % 4 == 0, f"{wants}; got a ViT with patch {patch}", "patch")
-            self.neck: Any = Pyramid(dim=widths[0], out=channels)
-            self.strides = tuple(patch * scale // 4 for scale in (1, 2, 4, 8))
-        else:  # the last has passed the backbone's norm
-            norms = [*(MapNorm(width) for width in widths[:-1]), nn.Identity()]
-            self.neck = nn.ModuleList(norms)
-            self.pyramid = FeaturePyramidNetwork(widths, channels)
-            self.strides = tuple(patch * 2**i for i in range(len(widths)))
+            fine = patch // 4
+        count = 4 if len(widths) == 1 else len(widths)
+        self.strides = tuple(fine * 2**i for i in range(count))
 
     def forward(self, pixels: Tensor) -> "OrderedDict[str, Tensor]":
         """(B, C, H, W) -> {"0": (B, channels, H / stride, W / stride), ...}."""
         tokens = self.backbone(self.adapter(pixels), stages=True)
-        maps = [as_map(stage) for stage in tokens.stages]
-        if isinstance(self.neck, Pyramid):
-            return OrderedDict((str(i), x) for i, x in enumerate(self.neck(maps)))
-        normed = [norm(x) for norm, x in zip(self.neck, maps, strict=True)]
-        return self.pyramid(OrderedDict((str(i), x) for i, x in enumerate(normed)))
+        maps = self.levels([as_map(stage) for stage in tokens.stages])
+        return OrderedDict((str(i), x) for i, x in enumerate(maps))
 
 
 def fcos(model: Model, classes: int, channels: int = 256, **options: Any) -> FCOS:
@@ -68,12 +61,12 @@ def fcos(model: Model, classes: int, channels: int = 256, **options: Any) -> FCO
     anchors are as large as its stride; mean and deviation are those of the model's preprocessing.
     Other options are FCOS's own, such as `min_size` and `max_size` of pictures, or `score_thresh`.
     """
-    levels = Levels(model, channels)
-    sizes = tuple((stride,) for stride in levels.strides)
+    body = Body(model, channels)
+    sizes = tuple((stride,) for stride in body.strides)
     anchors = AnchorGenerator(sizes, ((1.0,),) * len(sizes))
-    options = {"size_divisible": levels.strides[-1], **options}
+    options = {"size_divisible": body.strides[-1], **options}
     prepare = model.record.preprocess
     if isinstance(prepare, Preprocess):
         seen = {"image_mean": list(prepare.mean), "image_std": list(prepare.std)}
         options = {**seen, **options}
-    return FCOS(levels, classes, anchor_generator=anchors, **options)
+    return FCOS(body, classes, anchor_generator=anchors, **options)
