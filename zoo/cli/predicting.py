@@ -24,7 +24,7 @@ from zoo.errors import SampleError, UserError, seen
 
 CHUNK = 64  # samples that are asked for at once
 ENDINGS = {".jsonl": "jsonl", ".json": "jsonl", ".csv": "csv", ".txt": "table", "": "table"}
-ANSWERS = ("label", "labels", "probability", "probabilities", "numbers", "error")
+ANSWERS = ("label", "labels", "probability", "probabilities", "numbers", "times", "error")
 
 
 class Input(NamedTuple):
