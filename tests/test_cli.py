@@ -21,7 +21,7 @@ from zoo.cli.table import align, write_table
 from zoo.errors import OptionError, UserError
 from zoo.inputs.names import is_text, listed
 from zoo.training import recipes
-from zoo.training.console import log, speaking
+from zoo.training.console import log, speaking, writing
 from zoo.training.models import KINDS, make_model, stand_in
 
 CONFIG = """\
@@ -712,7 +712,7 @@ def test_empty_paths_are_no_paths(flag, capsys):
     assert "got an empty word" in capsys.readouterr().err
 
 
-def test_nothing_in_a_sentence_steers_the_terminal(monkeypatch, capsys):
+def test_nothing_in_a_sentence_steers_the_terminal(monkeypatch, capsys, tmp_path):
     def fail(words):
         raise UserError("there is no a\x1b[31m\nb")
 
@@ -720,9 +720,10 @@ def test_nothing_in_a_sentence_steers_the_terminal(monkeypatch, capsys):
     assert cli.main(["list"]) == 2
     assert capsys.readouterr().err == "there is no a\\x1b[31m\\nb\n"
     assert listed(["a\nb", "\u202eabc"]) == "a\\nb, \\u202eabc" and is_text("a\nb")
-    with speaking():
+    with speaking(), writing(tmp_path / "log.txt"):
         log.info("left out a\x1b[31mb")
     assert capsys.readouterr().out == "left out a\\x1b[31mb\n"
+    assert (tmp_path / "log.txt").read_text().endswith("left out a\\x1b[31mb\n")
 
 
 def test_predict_suggests_its_own_options(house: Path, capsys: pytest.CaptureFixture[str]):
