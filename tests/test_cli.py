@@ -18,10 +18,10 @@ import zoo
 from zoo import cli, training
 from zoo.cli.arguments import split_flags, typed
 from zoo.cli.table import align, write_table
-from zoo.errors import UserError
+from zoo.errors import OptionError, UserError
 from zoo.inputs.names import is_text, listed
 from zoo.training import recipes
-from zoo.training.console import log, speaking
+from zoo.training.console import log, speaking, writing
 from zoo.training.models import KINDS, make_model, stand_in
 
 CONFIG = """\
@@ -284,13 +284,18 @@ def test_scripts_have_the_same_command_line(
 
 def test_list_models(capsys: pytest.CaptureFixture[str]):
     text = said(capsys, "list", "models", "vit_mu*")
-    assert text.splitlines() == ["model", *zoo.list_models("vit_mu*")]
+    names = zoo.list_models("vit_mu*")
+    assert cells(text) == [["model", "takes"], *([name, "pictures"] for name in names)]
+    kinds = dict(cells(said(capsys, "list", "models"))[1:])
+    some = [kinds[name] for name in ("bert_mu", "ast_mu", "swin3d_mu")]
+    assert some == ["texts", "sounds", "videos"]
     assert said(capsys, "list", "models", "xyz*") == "no models like 'xyz*'\n"
 
 
 def test_list_all(house: Path, capsys: pytest.CaptureFixture[str]):
     models, found, runs, plugins = said(capsys, "list").split("\n\n")
-    assert models.splitlines() == ["model", *zoo.list_models()]
+    assert [row[0] for row in cells(models)] == ["model", *zoo.list_models()]
+    assert "vit_mu_patch8_32" in said(capsys, "list", "vit_mu*")
     assert cells(found) == [["recipe", "about"], ["image_classify/vit", "A small one"]]
     assert runs == "no runs"
     assert plugins.startswith(("no plugins", "plugin"))
@@ -630,7 +635,9 @@ def test_show_has_the_models_own_options(house: Path, capsys: pytest.CaptureFixt
     assert int(last.split()[3]) == sum(row[-1] in ("default", "from the data") for row in rows)
 
 
-@pytest.mark.parametrize("name", [n for n in recipes.names() if "finetune" not in n])
+@pytest.mark.parametrize(
+    "name", [n for n in recipes.names() if "load: " not in recipes.find(n).read_text()]
+)
 def test_show_gives_options_as_flags_take_them(name: str, capsys: pytest.CaptureFixture[str]):
     """Each line's key is taken, as `train` would, with the value beside it."""
     rows = cells(said(capsys, "show", name, "--all"))
@@ -718,7 +725,7 @@ def test_empty_paths_are_no_paths(flag, capsys):
     assert "got an empty word" in capsys.readouterr().err
 
 
-def test_nothing_in_a_sentence_steers_the_terminal(monkeypatch, capsys):
+def test_nothing_in_a_sentence_steers_the_terminal(monkeypatch, capsys, tmp_path):
     def fail(words):
         raise UserError("there is no a\x1b[31m\nb")
 
@@ -726,6 +733,27 @@ def test_nothing_in_a_sentence_steers_the_terminal(monkeypatch, capsys):
     assert cli.main(["list"]) == 2
     assert capsys.readouterr().err == "there is no a\\x1b[31m\\nb\n"
     assert listed(["a\nb", "\u202eabc"]) == "a\\nb, \\u202eabc" and is_text("a\nb")
-    with speaking():
+    with speaking(), writing(tmp_path / "log.txt"):
         log.info("left out a\x1b[31mb")
     assert capsys.readouterr().out == "left out a\\x1b[31mb\n"
+    assert (tmp_path / "log.txt").read_text().endswith("left out a\\x1b[31mb\n")
+
+
+def test_predict_suggests_its_own_options(house: Path, capsys: pytest.CaptureFixture[str]):
+    text = said(capsys, "predict", "m", "a.png", "--batch", "3", code=2)
+    assert text.startswith("zoo predict has no option --batch") and "hw." not in text
+    text = said(capsys, "predict", "m", "a.png", "--inptu", "x", code=2)
+    assert text == "zoo predict has no option --inptu; did you mean '--input'?\n"
+
+
+def test_too_much_memory_is_one_sentence(monkeypatch, capsys):
+    says = "memory does not hold 4e+03 GB at once: make the model, its samples or batches smaller"
+
+    def fail(words):
+        raise RuntimeError("[enforce fail at alloc_cpu.cpp:124] err == 0. DefaultCPUAllocator: can't "
+                           "allocate memory: you tried to allocate 4000000000000 bytes.")  # fmt: skip
+
+    monkeypatch.setattr(cli, "command", fail)
+    assert cli.main(["list"]) == 2 and capsys.readouterr().err == says + "\n"
+    with pytest.raises(OptionError, match=r"memory does not hold .* at once"):
+        zoo.create("bert_mu", dim=9_600_000)

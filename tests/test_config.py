@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import zoo
+from zoo import training
 from zoo.errors import UserError
 from zoo.training import config as config_module
 from zoo.training import places, recipes
@@ -703,3 +704,23 @@ def test_copy_takes_a_folder(house: Path):
         recipes.copy("image_classify/vit", "file")
     with pytest.raises(UserError, match="zoo copy takes a folder to copy into; file/x is none"):
         recipes.copy("image_classify/vit", "file/x")
+
+
+def test_numbers_of_numpy_are_numbers_and_a_nul_is_no_path(tmp_path):
+    recipe = "image_classify/vit_tiny_scratch"
+    given = {"data.train": "x", "optim.lr": np.float32(0.5), "run.epochs": np.int64(3)}
+    config = training.resolve(recipe, given).config
+    assert (config.optim.lr, config.run.epochs) == (0.5, 3)
+    with pytest.raises(
+        UserError, match=r"run.dir takes text or null; got 'a\\x00b'.*: drop the NUL"
+    ):
+        training.resolve(recipe, {**given, "run.dir": "a\0b"})
+
+
+def test_what_is_no_recipe_and_no_override_is_one_sentence():
+    with pytest.raises(UserError, match="a recipe is a name, or a YAML file's path; got None"):
+        training.train(None)  # type: ignore[arg-type]
+    with pytest.raises(UserError, match=r"overrides are .* got \[1\]"):
+        training.train("image_classify/vit_tiny_scratch", [1])  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="evaluate takes the paths of a run and of test data; got"):
+        training.evaluate("run", test=0.2)  # type: ignore[arg-type]

@@ -458,7 +458,7 @@ def test_it_travels_as_json():
             r"takes 1 \(its channels\) values of mean; got 3",
         ),
         (dict(size=(8, 8), std=(0.1, 0.2)), r"takes 3 \(its channels\) values of std; got 2"),
-        (dict(size=(0, 8)), "size .0, 8.; it takes a height and a width of at least 1"),
+        (dict(size=(0, 8)), "size .0, 8.; it takes a height and a width of 1 to 16384"),
         (dict(size=8.5), "size 8.5; it takes whole numbers"),
         (dict(size="8"), "size '8'"),
         (dict(size=8, std=0), r"std \(0.0, 0.0, 0.0\); it takes numbers above 0"),
@@ -585,3 +585,15 @@ def test_a_pipe_named_as_a_picture_is_refused_and_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe.png")
     with pytest.raises(UserError, match=r"pipe.png.*no regular file"):
         decode_image(tmp_path / "pipe.png")
+
+
+def test_a_large_picture_is_no_warning(tmp_path):
+    """Pillow would warn of it, in the middle of whatever is printed."""
+    Image.new("RGB", (15, 10)).save(tmp_path / "a.png")
+    code = (
+        "import sys; from PIL import Image; from zoo.inputs.image import decode_image\n"
+        "Image.MAX_IMAGE_PIXELS = 100; print(decode_image(sys.argv[1]).size)"
+    )
+    words = [sys.executable, "-c", code, str(tmp_path / "a.png")]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert done.stdout == "(15, 10)\n" and done.stderr == ""

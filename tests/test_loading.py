@@ -695,3 +695,35 @@ def test_a_place_is_text_or_a_path(wrong):
         UserError, match="load takes a folder, a file or a model of the Hub as text"
     ):
         zoo.load(wrong)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda c: c["record"].update(labels=["a"]), "takes labels for the 2 classes of the head, none"),
+        (lambda c: c["record"].update(labels=["a", "a"]), "takes labels for the 2 classes of the head, none twice"),
+        (lambda c: c["record"].update(scale=[[0.0, 1.0]]), "takes scale for the 2 classes of the head"),
+        (lambda c: c["record"].update(family="nope"), "a family that is here; got 'nope' in .*zoo list plugins"),
+        (lambda c: c["record"]["preprocess"].update(size=[10**6, 10**6]), "a height and a width of 1 to 16384"),
+    ],
+)  # fmt: skip
+def test_a_damaged_config_is_told(tmp_path, change, says):
+    folder = zoo.create("vit_mu_patch8_32", classes=["a", "b"]).save(tmp_path / "m")
+    config = json.loads((folder / "config.json").read_text())
+    change(config)
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(UserError, match=says):
+        zoo.load(folder)
+
+
+def test_a_name_for_what_says_its_own_is_refused(tmp_path):
+    folder = zoo.create("vit_mu_patch8_32", classes=2).save(tmp_path / "m")
+    assert zoo.load(folder, name="vit_mu_patch8_32", layout="zoo").record.name
+    with pytest.raises(
+        OptionError, match="load takes a name for another library's file; got 'bert"
+    ):
+        zoo.load(folder, name="bert_mu")
+    with pytest.raises(
+        OptionError, match="load takes a layout for another library's file; got 'hf'"
+    ):
+        zoo.load(folder, layout="hf")

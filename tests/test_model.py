@@ -450,3 +450,22 @@ def test_tensors_of_another_kind_are_not_cast(dtype):
 def test_sizes_that_no_machine_could_build_are_refused_before_they_are_built(options):
     with pytest.raises(OptionError, match=r"from \d to 1"):
         zoo.create(MU, **options)
+
+
+@pytest.mark.parametrize("classes", [["a", ""], ["a", "a "], ["a", " "]])
+def test_labels_that_are_one_or_none_are_refused(classes):
+    with pytest.raises(OptionError, match="as the labels' names, each once"):
+        zoo.create("vit_mu_patch8_32", classes=classes)
+
+
+@pytest.mark.parametrize("layout", ["zoo", "timm"])
+@pytest.mark.parametrize("folder", [None, "", 5])
+def test_a_model_is_saved_in_a_folder_with_a_name(folder, layout):
+    with pytest.raises(UserError, match="save takes a folder, as text or a Path; got"):
+        zoo.create("vit_mu_patch8_32", classes=2).save(folder, layout=layout)
+
+
+@pytest.mark.parametrize("batch", [0, 1.5, "8"])
+def test_a_batch_is_a_whole_number(batch):
+    with pytest.raises(UserError, match="batches of at least 1, a whole number; got"):
+        zoo.create("vit_mu_patch8_32", classes=2).predict([], batch=batch)

@@ -14,7 +14,7 @@ import zoo
 from zoo import cli, data, training
 from zoo.errors import SampleError, UserError
 from zoo.inputs import Prepare, PrepareSeries
-from zoo.inputs.series import Window
+from zoo.inputs.series import Window, following
 
 RECIPE = "series_forecast/small_scratch"
 START = np.datetime64("2020-01-01T00", "h")
@@ -298,6 +298,7 @@ def test_a_trained_forecast(tmp_path, capsys):
 
     model = zoo.load(tmp_path / "run")
     answer = model.predict(frame)
+    assert answer.pop("times") == [f"2020-01-13 {hour}:00" for hour in (12, 13, 14, 15)]
     assert answer == model.predict([frame[["wave", "value"]].to_numpy()])[0]
     steps = np.arange(300, 304)
     error = np.array(list(answer["numbers"].values())) - (50 + steps / 10 + np.cos(steps))
@@ -309,7 +310,12 @@ def test_a_trained_forecast(tmp_path, capsys):
     words = ["predict", str(tmp_path / "run"), str(tmp_path / "a.csv"), "--format", "jsonl"]
     assert cli.main(words) == 0
     shown = json.loads(capsys.readouterr().out)
+    assert shown.pop("times")[0] == "2020-01-13 12:00"
     assert shown == {"file": str(tmp_path / "a.csv"), **answer}
+    assert cli.main(words[:3]) == 0
+    head, first = capsys.readouterr().out.splitlines()[:2]
+    assert head.split() == ["file", "time", "number", "value"]
+    assert first.split()[1:4] == ["2020-01-13", "12:00", "value+1"]
     (tmp_path / "short.csv").write_text("date,wave,value\n2020-01-01,1,2\n")
     assert cli.main([*words[:2], str(tmp_path / "short.csv")]) == 1
     assert "at least 12 rows" in capsys.readouterr().out
@@ -353,3 +359,24 @@ def test_numbers_that_no_model_could_learn_are_refused_before_training(tmp_path,
     write(tmp_path / "a.csv", change=change)
     with pytest.raises(UserError, match=says):
         data.splits(config_of(tmp_path / "a.csv"), 0, "series")
+
+
+@pytest.mark.parametrize(
+    ("moments", "wanted"),
+    [
+        (["2020-01-31T22", "2020-01-31T23", "2020-02-01T00"], ["2020-02-01T01", "2020-02-01T02"]),
+        (["2019-12-31", "2020-01-31"], ["2020-02-29", "2020-03-31"]),
+        (["2019-11-30", "2019-12-30"], ["2020-01-30", "2020-02-29"]),
+        (["2019-01-01", "2020-01-01"], ["2021-01-01", "2022-01-01"]),
+        (["2019-10-01", "2020-01-01"], ["2020-04-01", "2020-07-01"]),
+        (["2020-02-28", "2020-02-29"], ["2020-03-01", "2020-03-02"]),
+        (["2020-02-28"], []),
+    ],
+)
+def test_times_go_on_as_they_went(moments, wanted):
+    found = following(np.array(moments, "datetime64[ns]"), 2)
+    assert found == list(np.array(wanted, "datetime64[ns]"))
+
+
+def test_times_that_are_numbers_go_on():
+    assert following(np.array([1.0, 1.5]), 2) == [2.0, 2.5]

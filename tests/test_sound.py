@@ -646,3 +646,9 @@ def test_sounds_of_one_length_are_of_a_bearable_one():
         PrepareSound(seconds=36000).fitted(keeps=False)
     assert not PrepareSound(seconds=36000).fitted(keeps=True).fixed
     assert PrepareSound(seconds=60).fitted(keeps=False).fixed
+
+
+def test_bytes_that_only_begin_like_an_mp3_are_told_as_such():
+    noise = np.random.default_rng(0).integers(0, 256, 4000, dtype=np.uint8).tobytes()
+    with pytest.raises(SoundError, match="is not: format not recognised"):
+        read_sound(b"\xff\xfb\x90\x00" + noise)

@@ -28,7 +28,7 @@ def write_folder(
     Interrupted between the two files of an existing folder, it is refused by `read_folder`, never
     half read. UserError where it cannot be written; other files of an existing folder stay.
     """
-    folder, scratch = Path(folder).expanduser(), None
+    folder, scratch = place_of(folder), None
     tensors = {key: tensor.detach().contiguous().cpu() for key, tensor in state.items()}
     plain = json.dumps(config, sort_keys=True)
     pair = hashlib.sha256(plain.encode()).hexdigest()[:16]  # which config goes with which weights
@@ -55,12 +55,19 @@ def write_folder(
     return folder
 
 
+def place_of(folder: Any) -> Path:
+    """The path of a folder to write. UserError for what is none, and for no name at all."""
+    if not isinstance(folder, str | Path) or not str(folder).strip():
+        raise UserError(f"save takes a folder, as text or a Path; got {folder!r}")
+    return Path(folder).expanduser()
+
+
 def write_foreign(
     folder: str | Path, state: Mapping[str, Tensor], files: Mapping[str, Any]
 ) -> Path:
     """Write a new folder for another library, whole or not at all: the JSON files and WEIGHTS, or
     model.pth where there are none. UserError where it cannot be written or holds anything."""
-    folder = Path(folder).expanduser()
+    folder = place_of(folder)
     wants = "save takes a folder that is new or empty"
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(f"{wants} for another library's layout; {folder} holds something")

@@ -2,6 +2,7 @@
 do."""
 
 import difflib
+import re
 import unicodedata
 from collections.abc import Iterable
 
@@ -60,6 +61,16 @@ def one_of(owner: str, option: str, value: object, choices: Iterable[str]) -> st
             f"{owner} takes the {option} {', '.join(known)}; got {value!r}{hint}", option
         )
     return str(value)
+
+
+def too_large(error: BaseException) -> str:
+    """What to do where memory did not suffice, in a sentence; "" for any other error."""
+    words = str(error)
+    asked = re.search(r"allocate (\d+) bytes|llocate ([\d.]+ [KMGTP]?i?B)", words)
+    if asked is None and not re.search("(calculation|multiplication) overflow", words):
+        return ""
+    size = "a part" if asked is None else asked[2] or f"{int(asked[1]) / 1e9:.3g} GB"
+    return f"memory does not hold {size} at once: make the model, its samples or batches smaller"
 
 
 def seen(text: object) -> str:

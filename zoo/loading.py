@@ -82,7 +82,13 @@ def load(
             hint = suggest(place.name, [p.name for p in place.parent.iterdir()])
             raise UserError(f"load takes a folder or a file; there is no {place}{hint}")
         place = weights.fetch(where)
-    model = foreign(place, name, layout) if is_foreign(place) else saved(place)
+    theirs = is_foreign(place)
+    model = foreign(place, name, layout) if theirs else saved(place)
+    own = (None, model.record.name), (None, "zoo")
+    for key, given, known in zip(("name", "layout"), (name, layout), own, strict=True):
+        if not theirs and given not in known:
+            got = f"got {given!r} for {place}, a model of ours that is {known[1]!r}"
+            raise OptionError(f"load takes a {key} for another library's file; {got}: drop it", key)
     if classes is not None or options:
         model = changed(model, classes, options)
     log.info("%s", model.record.report)

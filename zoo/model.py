@@ -126,11 +126,12 @@ class Model(nn.Module):
         A sample is a picture (path, bytes or PIL image), a text, or a series (an array of rows, a
         table or a data frame). The answer is {"label", "probability", "probabilities"} for one
         label, {"labels", "probabilities"} for several (those of at least 0.5), {"numbers"} for
-        numbers, in the data's own units, {"mask", "shares"} for a class per pixel (a PIL picture of
-        the classes, and how much of it each has); a path is repeated as "file". Samples are
-        prepared exactly as in training, and answered `batch` at a time. UserError for a bad sample,
-        or {"error"} in its place with `on_bad` "report"; UserError for a model that has no head or
-        does not know its preprocessing.
+        numbers, in the data's own units, with their {"times"} where a series has a column of them,
+        {"mask", "shares"} for a class per pixel (a PIL picture of the classes, and how much of it
+        each has); a path is repeated as "file". Samples are prepared exactly as in training, and
+        answered `batch` at a time. UserError for a bad sample, or {"error"} in its place with
+        `on_bad` "report"; UserError for a model that has no head or does not know its
+        preprocessing.
         """
         return predict(self, source, batch, column, on_bad)
 

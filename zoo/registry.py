@@ -11,11 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from zoo.errors import OptionError, UserError, require, suggest
+from zoo.errors import OptionError, UserError, require, suggest, too_large
 from zoo.extend import families, fault_of, kinds
 from zoo.families import Family
 from zoo.giving import WRITERS
-from zoo.inputs import Prepare, Preprocess
+from zoo.inputs import Prepare, Preprocess, clean_label
 from zoo.model import CARRIED, Model, Record, load_state
 from zoo.nn import Part
 from zoo.nn.backbone import option_paths
@@ -72,13 +72,24 @@ def from_saved(saved: dict[str, Any], state: dict[str, Tensor], where: Path) -> 
     facts = dict(saved.get("record") or {})
     prepare = facts.pop("preprocess", None)
     record: Record = make_config(Record, facts, f"The record in {where}")
-    known = (family.rules for family in families() if family.name == record.family)
+    known = {family.name: family.rules for family in families()}
+    if record.family is not None and record.family not in known:
+        hint = ": install the package that brings it (`zoo list plugins`)"
+        got = f"got {record.family!r} in {where}{hint}"
+        raise UserError(f"load takes a model of a family that is here; {got}")
+    count = getattr(configs["head"], "classes", None)
+    for name in ("labels", "scale"):
+        each = getattr(record, name)
+        twice = name == "labels" and each is not None and len({*each}) < len(each)
+        if each is not None and (twice or count not in (None, len(each))):
+            wants = f"load takes {name} for the {count} classes of the head, none twice"
+            raise UserError(f"{wants}; {where} has {list(each)}")
     carried: dict[str, dict[str, Tensor]] = {}
     for key in [key for key in state if key.startswith(CARRIED)]:
         layout, _, name = key.removeprefix(CARRIED).partition(".")
         carried.setdefault(layout, {})[name] = state.pop(key)
     prepare = prepare and Prepare.from_dict(prepare)
-    given = {"rules": next(known, {}), "carried": carried, "writers": WRITERS}
+    given = {"rules": known.get(record.family or "", {}), "carried": carried, "writers": WRITERS}
     record = replace(record, preprocess=prepare, **given)
     with torch.device("meta"):
         model = Model(**build_parts(configs), record=record)
@@ -101,7 +112,8 @@ def count_and_labels(classes: Any) -> tuple[int, tuple[str, ...] | None]:
     if isinstance(classes, numbers.Integral) and not isinstance(classes, bool):
         return int(classes), None
     names = tuple(classes) if isinstance(classes, Sequence) and not isinstance(classes, str) else ()
-    if not names or not all(isinstance(n, str) for n in names) or len(set(names)) < len(names):
+    plain = {clean_label(name) if isinstance(name, str) else "" for name in names}
+    if not names or "" in plain or len(plain) < len(names):
         wants = "classes as a number, or as the labels' names, each once"
         raise OptionError(f"create takes {wants}; got {classes!r}", "classes")
     return len(names), names
@@ -113,8 +125,13 @@ def build_part(config: Any) -> Part:
 
 
 def build_parts(configs: Mapping[str, Any]) -> dict[str, Any]:
-    """Configs by section -> the parts that Model takes."""
-    return {section: None if c is None else build_part(c) for section, c in configs.items()}
+    """Configs by section -> the parts that Model takes. OptionError for what no memory holds."""
+    try:
+        return {section: None if c is None else build_part(c) for section, c in configs.items()}
+    except (RuntimeError, MemoryError) as error:
+        if told := too_large(error):
+            raise OptionError(told) from error
+        raise
 
 
 def read_config(section: str, saved: Any, where: Path) -> Any:

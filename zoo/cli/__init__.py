@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any
 
 from zoo.cli.arguments import Flags, Parser, make_parser, refuse, split_flags, typed
-from zoo.errors import UserError, seen, suggest
+from zoo.errors import UserError, seen, suggest, too_large
 
 __all__ = ["main", "script"]
 
@@ -78,7 +78,10 @@ def guarded(run: Callable[[], int], debug: bool) -> int:
     except Exception as error:  # the border to the user: what nobody foresaw is told, not dumped
         if debug:
             raise
-        if isinstance(error, OSError) and (said := about_file(error)):
+        said = about_file(error) if isinstance(error, OSError) else ""
+        if isinstance(error, (RuntimeError, MemoryError)):
+            said = too_large(error)
+        if said:
             tell(said)
             return 2
         told = str(error).splitlines()[:1] or ["no words"]
@@ -115,7 +118,7 @@ def command(words: list[str]) -> int:
         refuse("zoo", [*extra, *(f"--{key}" for key in flags)])
         parser.print_help()
         return 0
-    refuse(f"zoo {args.command}", extra)
+    refuse(f"zoo {args.command}", extra, None if args.takes_keys else args.parser)
     if flags and not args.takes_keys:
         raise UserError(f"zoo {args.command} takes no keys of a config; got --{next(iter(flags))}")
     return COMMANDS[args.command](args, typed(flags))

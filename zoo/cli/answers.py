@@ -9,6 +9,7 @@ from typing import Any
 from zoo.cli.table import align
 
 SIDE_BY_SIDE = 8  # numbers of an answer; more stand below each other in a table
+APART = ("probabilities", "numbers", "shares", "times")  # what makes no one cell
 WIDEST = 60  # characters of a cell in an aligned table; file names and errors are never cut
 
 
@@ -16,18 +17,21 @@ def as_rows(
     answers: Iterable[dict[str, Any]], cut: bool = False
 ) -> tuple[list[str], list[list[Any]]]:
     """Columns and rows of a table without all the probabilities: several labels in one cell, a
-    column for each number, or a row where there are many."""
+    column for each number, or a row where there are many or each has its time."""
     flat = []
     for given in answers:
-        apart = ("probabilities", "numbers", "shares")
-        row = {key: v for key, v in given.items() if key not in apart}
+        row = {key: v for key, v in given.items() if key not in APART}
         if "labels" in row:
             each = (f"{given['probabilities'][name]:.4f}" for name in row["labels"])
             row |= {"labels": "|".join(row["labels"]), "probabilities": "|".join(each)}
-        numbers = given.get("numbers") or given.get("shares", {})
+        numbers, times = given.get("numbers") or given.get("shares", {}), given.get("times", [])
         row = {f"given_{key}" if key in numbers else key: v for key, v in row.items()}
-        if len(numbers) > SIDE_BY_SIDE:
-            flat += [{**row, "number": name, "value": value} for name, value in numbers.items()]
+        if len(numbers) > SIDE_BY_SIDE or times:
+            at = [{"time": time} for time in times] or [{}] * len(numbers)
+            flat += [
+                {**row, **when, "number": name, "value": value}
+                for when, (name, value) in zip(at, numbers.items(), strict=True)
+            ]
         else:
             flat.append({**row, **numbers})
     columns = list(dict.fromkeys(column for row in flat for column in row))

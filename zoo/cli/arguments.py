@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import zoo
-from zoo.errors import UserError
+from zoo.errors import UserError, suggest
 
 Flags = dict[str, Any]
 LISTS = ("models", "recipes", "runs", "plugins")
@@ -114,13 +114,18 @@ def typed(flags: Flags) -> Flags:
     return flags | {key: scalar(flags[key]) for key in free}
 
 
-def refuse(prog: str, extra: list[str]) -> None:
-    """UserError for words that no option and no place takes."""
+def refuse(prog: str, extra: list[str], parser: Parser | None = None) -> None:
+    """UserError for words that no option and no place takes; the keys of a config may be meant,
+    or else the options of `parser`."""
     if not extra:
         return
     word = extra[0].partition("=")[0]
     if not word.startswith("-"):
         raise UserError(f"{prog} has no place for {word!r}; see {prog} --help")
+    if parser is not None:
+        known = [o for o in parser._option_string_actions if o.startswith("--")]
+        hint = suggest(word, known) or f"; it has {', '.join(known)}"
+        raise UserError(f"{prog} has no option {word}{hint}")
     from zoo.training.config import nearest
 
     raise UserError(f"{prog} has no option {word}{nearest(word.lstrip('-'), mark='--')}")

@@ -4,6 +4,8 @@ import argparse
 import json
 from collections.abc import Callable
 from fnmatch import fnmatch
+from glob import has_magic
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,12 @@ from zoo.cli.arguments import LISTS, Flags
 from zoo.cli.showing import show_keys
 from zoo.cli.table import write_table
 from zoo.errors import UserError, suggest
+from zoo.nn import Part
+from zoo.registry import find
 
 DEPTH = 4  # folders from runs/ to a run, at most
 SIGNS = ("result.json", "checkpoints", "log.txt")  # beside config.yaml, they tell a run's folder
+INPUTS = {"pixels": "pictures", "ids": "texts", "frames": "sounds"}
 Table = tuple[list[str], list[list[Any]]]  # columns, rows
 
 
@@ -59,6 +64,8 @@ def list_(args: argparse.Namespace, flags: Flags) -> int:
         "runs": list_runs,
         "plugins": list_plugins,
     }
+    if args.what is not None and has_magic(args.what) and args.pattern == "*":
+        args.what, args.pattern = None, args.what  # `zoo list "vit*"`
     if args.what not in (None, *LISTS):
         hint = suggest(args.what, LISTS) or f"; give {', '.join(LISTS)} or nothing for all"
         raise UserError(f"zoo list has no {args.what!r}{hint}")
@@ -74,8 +81,17 @@ def list_(args: argparse.Namespace, flags: Flags) -> int:
 
 
 def list_models(pattern: str) -> Table:
-    """Names that `zoo.create` takes."""
-    return ["model"], [[name] for name in zoo.list_models(pattern)]
+    """Names that `zoo.create` takes, and what their models do."""
+    return ["model", "takes"], [[name, reads(name)] for name in zoo.list_models(pattern)]
+
+
+def reads(name: str) -> str:
+    """What the samples of a model are, by the input of its adapter."""
+    family, columns = find(name)
+    config = family.build(**columns)[0]
+    kind = [*signature(Part.of_config[type(config)].forward).parameters][1]
+    video = isinstance(getattr(config, "patch", 0), tuple) and len(config.patch) == 3
+    return "videos" if video else INPUTS.get(kind, kind)
 
 
 def list_recipes(pattern: str) -> Table:

@@ -27,7 +27,8 @@ MASKS = Masks(Path("masks"))
 CHUNK = 64  # samples that are asked for at once
 ENDINGS = {".jsonl": "jsonl", ".json": "jsonl", ".csv": "csv", ".txt": "table", "": "table"}
 ANSWERS = (
-    "label", "labels", "probability", "probabilities", "numbers", "mask", "shares", "error",
+    "label", "labels", "probability", "probabilities", "numbers", "times", "mask", "shares",
+    "error",
 )  # fmt: skip
 
 

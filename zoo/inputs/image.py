@@ -8,6 +8,7 @@ like become RGB, an animation is its first frame. Colour profiles are not applie
 import io
 import os
 import struct
+import warnings
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -44,6 +45,10 @@ _UPRIGHT = {  # EXIF's orientation -> what undoes it
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
+
+
+# What is far too large is an error. A filter for each call would not hold among several threads.
+warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
 
 
 class PictureError(SampleError):

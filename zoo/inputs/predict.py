@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,8 @@ def predict(
         lacks = "one that rebuilds what is hidden" if target == "pixels" else lacks
         wants = "predict takes a model with a head and preprocessing"
         raise UserError(f"{wants}; this one has {lacks}")
-    if batch < 1:
-        raise UserError(f"predict takes batches of at least 1; got {batch}")
+    if not isinstance(batch, Integral) or batch < 1:
+        raise UserError(f"predict takes batches of at least 1, a whole number; got {batch!r}")
     one_of("predict", "on_bad", on_bad, ("raise", "report"))
     if isinstance(source, str) and not prepare.from_files and Path(source).suffix in FILES:
         wants = f"predict takes a {prepare.kind} itself, or a list of them"
@@ -43,10 +44,11 @@ def predict(
             chunk = [attempt(prepare, s, on_bad) for s in sources[start : start + batch]]
             good = [x for x in chunk if isinstance(x, Tensor)]
             rows = iter(answered(model, target, scale, good, prepare, place) if good else ())
-            for x in chunk:
+            for sample, x in zip(sources[start : start + batch], chunk, strict=True):
                 row = next(rows) if isinstance(x, Tensor) else None
                 if row is not None:
-                    answers.append(told(row, model.record.labels, target, prepare))
+                    one = told(row, model.record.labels, target, prepare)
+                    answers.append(one | (prepare.beside(sample) if target == "numbers" else {}))
                     continue
                 if on_bad == "raise":
                     raise SampleError(f"predict takes samples within reason; {BEYOND}", BEYOND)

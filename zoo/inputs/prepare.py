@@ -78,6 +78,10 @@ class Prepare:
         """
         return None
 
+    def beside(self, source: Any) -> dict[str, Any]:
+        """A raw sample -> what stands in its answer beside the numbers, such as times."""
+        return {}
+
     def adapter(self) -> dict[str, Any]:
         """Options of an adapter that depend on the data, such as the size of a vocabulary."""
         return {}

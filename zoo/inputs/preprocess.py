@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 INTERPOLATIONS = ("nearest", "box", "bilinear", "hamming", "bicubic", "lanczos")
+SIDE = 2**14  # pixels at most: the tensor of a square takes 3 GB
 MODES = ("crop", "crop_early", "squash", "pad")
 
 
@@ -59,7 +60,10 @@ class Preprocess(Prepare, kind="picture"):
         put("background", _numbers("background", self.background, 3, int))
         put("crop", _numbers("crop", self.crop, 1, float)[0])
         wrong = {
-            "size": (min(self.size) < 1, "a height and a width of at least 1"),
+            "size": (
+                not 1 <= min(self.size) <= max(self.size) <= SIDE,
+                f"a height and a width of 1 to {SIDE}",
+            ),
             "std": (min(self.std) <= 0, "numbers above 0"),
             "crop": (not 0 < self.crop <= 1, "a number above 0 and up to 1"),
             "background": (

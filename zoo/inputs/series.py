@@ -120,6 +120,13 @@ class PrepareSeries(Prepare, kind="series"):
         rows = rows[-self.past :]
         return Window(self.columns, numbers_of(table, self.columns, rows, "the table"))
 
+    def beside(self, source: Any) -> dict[str, Any]:
+        """A table with the column `time` -> {"times": the `ahead` next ones}; else nothing."""
+        if self.time is None or self.time not in (columns_of(source) or []):
+            return {}
+        moments = np.sort(moments_of(list(source[self.time]), "the table"))
+        return {"times": [shown(moment) for moment in following(moments, self.ahead)]}
+
     def finish(self, loaded: Tensor) -> Tensor:
         """(past, C) float64 -> (past, C) float32, standardised."""
         mean, std = torch.tensor((self.mean, self.std), dtype=torch.float64)
@@ -274,6 +281,23 @@ def by_calendar(moments: np.ndarray) -> bool:
         return False
     months = moments.astype("datetime64[M]").astype(np.int64)
     return any((np.diff(months // unit) == 1).all() for unit in (1, 3, 12))
+
+
+def following(moments: np.ndarray, count: int) -> list[Any]:
+    """The next times after sorted ones, in their last step, or in its months (at the end of each
+    where the last lies at one's end); none after a single time."""
+    if len(moments) < 2:
+        return []
+    last, step, ahead = moments[-1], moments[-1] - moments[-2], np.arange(1, count + 1)
+    if not by_calendar(moments) or step < np.timedelta64(28, "D"):
+        return list(last + step * ahead)
+    day, months = np.timedelta64(1, "D"), moments.astype("datetime64[M]")
+    starts = months[-1] + (months[-1] - months[-2]) * ahead
+    final = ((starts + 1).astype("datetime64[D]") - day).astype(moments.dtype)  # day of each month
+    at_end = (last + day).astype("datetime64[M]") != months[-1]
+    usual = starts.astype(moments.dtype) + (last - months[-1])
+    clock = last - last.astype("datetime64[D]")
+    return list(final + clock if at_end else np.minimum(usual, final + clock))
 
 
 def step_in_words(step: Any) -> str:

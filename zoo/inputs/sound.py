@@ -28,6 +28,7 @@ LOWEST = 20.0  # Hz: below is rumble and what microphones add to every sample
 LOUDEST = 1e12  # of a sample: with more, the power of a band is no float32 (1 is full scale)
 FLOOR = 1e-6  # added to a band's power, about -80 dB of full scale: silence has a logarithm too
 FIXED = 30_000  # windows at most where all sounds are filled to one length
+UNTRUE = ("does not exist", "SF_INFO")  # so libsndfile speaks of bytes that only begin like an MP3
 MEASURED = 1000  # sounds at most from which mean and std are taken
 CHUNKED: dict[bytes, tuple[bytes, Literal["little", "big"]]] = {  # WAV, AIFF: where samples are
     b"RIFF": (b"data", "little"),
@@ -98,6 +99,8 @@ def read_sound(source: str | Path | bytes) -> tuple[Tensor, int]:
             raise ValueError(f"its sample {at} (at {at / rate:.3f} s) is {wave[at]:g}")
     except soundfile.LibsndfileError as error:
         reason = str(error.error_string).strip().rstrip(".")
+        if any(part in reason for part in UNTRUE):
+            reason = "format not recognised"
         raise SoundError.of(printable(name), f"{reason[:1].lower()}{reason[1:]}") from error
     except (OSError, ValueError, RuntimeError, MemoryError) as error:
         reason = str(getattr(error, "strerror", None) or error or type(error).__name__)

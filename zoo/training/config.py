@@ -149,6 +149,8 @@ def resolve(recipe: str | Path, overrides: Mapping[str, Any] | None = None) -> R
 def collect(recipe: str | Path, overrides: Mapping[str, Any] | None = None) -> Draft:
     """All layers of a recipe on each other, checked, with what must still be given left open."""
     path = recipes.find(recipe)
+    if not isinstance(overrides, Mapping | None):
+        raise UserError(f"overrides are {{'optim.lr': 1e-4, ...}}; got {overrides!r}")
     written = read(path)
     name = recipes.name_of(path, written.pop("recipe", None))
     flags = {key: Given(value, f"--{key}") for key, value in flatten(overrides or {}).items()}

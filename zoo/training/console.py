@@ -31,13 +31,20 @@ def rank() -> int:
     return rank_zero_only.rank  # type: ignore[attr-defined]
 
 
+class Lines(logging.Formatter):
+    """One line for each message: whatever names stand in it, they steer no terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The message, control characters and line ends escaped."""
+        return seen(super().format(record))
+
+
 class ScreenHandler(logging.Handler):
     """Lines above the progress bar where there is one."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print the message alone; what the screen cannot show (a name that is no text), or would
-        obey, escaped."""
-        encoding, text = console.encoding, seen(self.format(record))
+        """Print the message alone; what the screen cannot show (a name that is no text) escaped."""
+        encoding, text = console.encoding, self.format(record)
         console.print(text.encode(encoding, "backslashreplace").decode(encoding))
 
 
@@ -45,6 +52,7 @@ class ScreenHandler(logging.Handler):
 def speaking() -> Iterator[None]:
     """Inside, `log` reaches the screen of rank 0, and Lightning keeps its tips to itself."""
     screen = ScreenHandler(logging.INFO)
+    screen.setFormatter(Lines())
     others = [logging.getLogger(f"lightning.{part}") for part in ("pytorch", "fabric")]
     levels = [other.level for other in others]
     with warnings.catch_warnings():
@@ -68,7 +76,7 @@ def speaking() -> Iterator[None]:
 def writing(file: Path) -> Iterator[None]:
     """Inside, `log` is also written to the file, with the time."""
     handler = logging.FileHandler(file, encoding="utf-8", errors="backslashreplace")
-    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%Y-%m-%d %H:%M:%S"))
+    handler.setFormatter(Lines("%(asctime)s %(message)s", "%Y-%m-%d %H:%M:%S"))
     log.addHandler(handler)
     try:
         yield

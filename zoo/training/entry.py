@@ -54,6 +54,9 @@ def evaluate(
     -> {"loss", ...}, see `zoo.training.metrics`. UserError where there is no such run or no test
     split, and for other overrides.
     """
+    if not isinstance(run, str | Path) or not isinstance(test, str | Path | None):
+        wants = "evaluate takes the paths of a run and of test data"
+        raise UserError(f"{wants}; got {run!r} and {test!r}")
     folder = Path(run).expanduser()
     if not (folder / "config.yaml").is_file():
         raise UserError(f"evaluate takes the folder of a run; got {folder}, without a config.yaml")

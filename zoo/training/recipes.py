@@ -44,6 +44,9 @@ def scripts() -> dict[str, Path]:
 
 def find(recipe: str | Path) -> Path:
     """The YAML file of a recipe's name, or of a path; `UserError` where there is none."""
+    if not isinstance(recipe, str | Path):
+        wants = "a recipe is a name, or a YAML file's path"
+        raise UserError(f"{wants}; got {recipe!r}: `zoo list recipes` names them")
     text, path = str(recipe), Path(recipe).expanduser()
     if path.suffix in SUFFIXES:
         if path.is_file():

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from functools import lru_cache
+from numbers import Number
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -110,7 +111,9 @@ KEYS: dict[str, Key] = {key.name: key for key in _keys()}
 def check(key: Key, given: Given) -> Any:
     """The value in its key's type and limits; `UserError` names key, want, value and place."""
     value = os.fspath(given.value) if isinstance(given.value, os.PathLike) else given.value
-    value = float(value) if isinstance(value, float) else value  # numpy's are floats too
+    value = getattr(value, "item", lambda: value)() if isinstance(value, Number) else value
+    if isinstance(value, str) and "\0" in value:
+        raise UserError(f"{key.name} takes {key.wants}; got {value!r}{given.at}: drop the NUL")
     if isinstance(value, str) and not value.strip():
         raise UserError(f"{key.name} takes {key.wants}; got an empty word{given.at}: leave it out")
     readings = [value]
