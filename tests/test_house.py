@@ -143,8 +143,18 @@ def test_readme_commands_run(tmp_path, monkeypatch, capsys):
     lines = [words[1:] for words in lines if words[:1] == ["zoo"]]
     assert {words[0] for words in lines} >= {"train", "evaluate", "predict", "list", "show", "copy"}
     parts = ["--model.adapter.dim", "32", "--model.backbone.dim", "32"]
+    labels = ["cat", "dog"]
+    for folder, name in (("vit", "vit_mu_patch8_32"), ("swin", "swin_mu_patch4_window4_64")):
+        zoo.create(name, classes=5).save(tmp_path / folder, layout="timm")
+    zoo.create("vit_mu_patch8_32", classes=labels).save(tmp_path / "runs" / "large" / "model")
+    load = ["--model.load", "vit"]
     small = {
         "image_classify": ["--model.name", "vit_mu_patch8_32"],
+        "image_classify/vit_base_finetune": load,
+        "image_classify/vit_base_lora": load,
+        "image_classify/vit_small_probe": [*load, "--model.size", "32"],
+        "image_classify/swin_tiny_finetune": ["--model.load", "swin"],
+        "image_distill": ["--model.name", "deit_mu_distilled_patch8_32"],
         "image_segment": ["--model.adapter.dim", "8", "--model.adapter.heads", "[1, 1, 1]"],
         "text_classify": parts,
         "audio_classify": parts,
@@ -152,7 +162,7 @@ def test_readme_commands_run(tmp_path, monkeypatch, capsys):
     }
     for words in lines:
         more = ["--run.epochs", "1", "--run.global_batch", "4"] if words[0] == "train" else []
-        more += small[words[1].split("/")[0]] if more else []
+        more += small.get(words[1]) or small[words[1].split("/")[0]] if more else []
         assert main([*words, *more]) == 0, words
     assert "dog" in capsys.readouterr().out
 
