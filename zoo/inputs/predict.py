@@ -122,7 +122,7 @@ def answered(
             answer = start + unit * answer
     else:
         answer = answer.softmax(-1) if target == "label" else answer.sigmoid()
-    good = answer.isfinite().all(-1).tolist()
+    good = answer.flatten(1).isfinite().all(1).tolist()
     if not all(good) and not all(w.isfinite().all() for w in model.parameters()):
         raise UserError("predict takes a model of finite weights; this one answers NaN")
     return [row if ok else None for row, ok in zip(answer.tolist(), good, strict=True)]
