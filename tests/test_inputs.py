@@ -575,7 +575,7 @@ def test_number_of_a_label():
         label_index("golden retreiver", labels, "pets/val")
     assert str(caught.value) == (
         "pets/val takes the 3 classes of the training data (ant, bee, golden retriever); got "
-        "'golden retreiver', which is none of them; did you mean 'golden retriever'?"
+        "'golden retreiver', which is none of them: rename it, leave it out or add it to train; did you mean 'golden retriever'?"
     )
 
 
