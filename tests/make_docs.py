@@ -95,12 +95,15 @@ WHAT = {
     "esc10": "Sounds from scratch: ESC-10, five folds, `audio_classify/small_scratch`",
     "cifar-vit": "Small photographs from scratch: 5,000 of CIFAR-10, `image_classify/vit_tiny_scratch`",
     "cifar-swin": "Small photographs from scratch: 5,000 of CIFAR-10, `image_classify/swin_tiny_scratch`",
+    "probe": "A Linear on a genuine ViT-S/14 (DINOv2) at 112 px: 5,000 of CIFAR-10, `image_classify/vit_small_probe`",
+    "lora": "The same tuned by LoRA for two epochs, `image_classify/vit_base_lora`",
+    "detect": "Nuclei found by torchvision's FCOS on the maps of a small Swin from scratch: box AP",
     "nuclei": "Nuclei of cells from scratch: 85 pictures, `image_segment/custom`, test (15 pictures) read once per seed",
     "etth1": "Forecasting from scratch: ETTh1, 96 hours in, 24 out, `series_forecast/small_scratch`",
     "loader": "20,000 pictures, 3 epochs, 2 reading processes",
     "import": "`import zoo` beyond `import torch`",
 }
-FIGURES = {"mean_iou": "mean IoU {:.4f}", "pixel_accuracy": "pixel accuracy {:.4f}", "accuracy": "accuracy {:.4f}", "macro_f1": "macro-F1 {:.4f}", "mse": "MSE {:.4f}",
+FIGURES = {"ap": "box AP {:.4f}", "ap50": "at overlap 0.5 {:.4f}", "mean_iou": "mean IoU {:.4f}", "pixel_accuracy": "pixel accuracy {:.4f}", "accuracy": "accuracy {:.4f}", "macro_f1": "macro-F1 {:.4f}", "mse": "MSE {:.4f}",
            "waiting": "{:.1%} of the time waiting for data", "growth": "memory {:.2f}x from the second epoch on", "seconds": "training {:.0f} s", "ratio": "{:.3f}x",
            "low": "95 % interval from {:.3f}", "high": "to {:.3f}", "extra": "{:.2f} s"}  # fmt: skip
 
