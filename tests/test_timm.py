@@ -260,3 +260,18 @@ def test_weights_go_back_and_forth():
     peer = peers.vit()
     peer.load_state_dict(model.state_for("timm"))
     close(peer.eval()(pixels(32)), model.eval()(pixels(32)))
+
+
+@pytest.mark.parametrize("name", [n for n in bridge.NAMES if "_mu_" in n])
+def test_features_and_head_make_the_answer(name):
+    model = timm.create_model(name, num_classes=3).eval()
+    side = model.pretrained_cfg["input_size"][-1]
+    with torch.no_grad():
+        features = model.forward_features(pixels(side))
+        assert torch.equal(model.forward_head(features), model(pixels(side)))
+        last = model.get_classifier()
+        if getattr(model.head, "second", None) is None:
+            close(last(model.forward_head(features, pre_logits=True)), model(pixels(side)))
+        maps = model.forward_intermediates(pixels(side), intermediates_only=True)
+    for made, info in zip(maps, model.feature_info, strict=True):
+        assert made.shape[1] == info["num_chs"] and made.shape[-1] == side // info["reduction"]

@@ -25,7 +25,7 @@ from zoo.adapters import PatchesConfig, SwinPatchesConfig
 from zoo.errors import one_of
 from zoo.extend import families
 from zoo.heads import Classify
-from zoo.loading import Make, fitting
+from zoo.loading import Make, Report, fitting
 from zoo.model import Model, decays, load_state
 from zoo.ops import as_map
 from zoo.registry import create, find
@@ -43,17 +43,19 @@ OPTIONS = {  # timm's words for what `create` takes
 }  # fmt: skip
 ALWAYS = ("dynamic_img_size", "dynamic_img_pad", "strict_img_size")  # any size goes through
 POOLS = {"token": "class", "avg": "mean", "map": "attention"}
+THEIRS = {ours: theirs for theirs, ours in POOLS.items()}
 KEPT = 99999  # timm's number for what comes behind all blocks
 
 
 class TimmModel(Model):
     """A zoo model with the attributes and methods that timm's code asks models for."""
 
-    def __init__(self, model: Model, pooled: bool = True):
+    def __init__(self, model: Model):
         super().__init__(model.adapter, model.backbone, model.head, model.record)
         adapter, stages = self.adapter.config, self.backbone.config.stages
-        self.num_classes = self.head.config.classes or 0  # type: ignore[union-attr]
-        self.global_pool = "pooled" if pooled else ""
+        head: Any = self.head
+        self.num_classes = head.config.classes or 0
+        self.global_pool = THEIRS.get(head.config.pool, head.config.pool)
         self.num_prefix_tokens = int(getattr(adapter, "class_token", False)) + getattr(
             adapter, "registers", 0
         )
@@ -228,8 +230,6 @@ def resized(model: Model, options: Mapping[str, Any]) -> Model:
     """A model with its weights at other sizes, where and in the mode that it was."""
     like = next(model.parameters())
     plain = Model(model.adapter, model.backbone, model.head, model.record)
-    from zoo.loading import Report
-
     report = Report("a model of timm's", "zoo", (), len(plain.state_dict()), (), (), 0)
     plain.record = replace(plain.record, report=plain.record.report or report)
     return changed(plain, None, options).to(like.device, like.dtype).train(model.training)
@@ -244,9 +244,6 @@ def build(name: str, **given: Any) -> TimmModel:
         del options["head.dropout"]  # timm passes 0.0 on
     options = {k: plain(v) for k, v in options.items()}
     model = TimmModel(create(name, classes=classes or 1, **options))
-    known = {ours: theirs for theirs, ours in POOLS.items()}
-    if model.head is not None:
-        model.global_pool = known.get(model.head.config.pool, model.head.config.pool)  # type: ignore[union-attr]
     if pool is not None or not classes:
         model.reset_classifier(classes, pool)
     return model
