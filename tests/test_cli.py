@@ -90,7 +90,7 @@ def test_flags_may_stand_anywhere():
         (["xyz"], "zoo has no command 'xyz'; there are train, evaluate, predict, list, show, copy"),
         (
             ["--vers"],
-            "zoo has no option --vers; the sections are data, optim, run, ema, select, hw, model",
+            "zoo has no option --vers; the sections are data, optim, run, distill, ema, select, hw, model",
         ),
         (["train"], "zoo train takes a RECIPE; got none: `zoo list recipes` names them"),
         (["train", "x", "--optim.lr"], "--optim.lr takes a value; got none: give --optim.lr VALUE"),

@@ -1,11 +1,16 @@
 """Which layout keys are of, and what conversion says of what a library stores though it follows."""
 
+import json
+
 import pytest
+import timm
 import torch
 from peers import CASES, noisy
 
 import zoo
 from zoo.convert import Rule, from_theirs, to_theirs
+from zoo.errors import OptionError
+from zoo.shapes import pair
 
 # Layouts whose further names, those of text towers and mask tokens, may be absent.
 AND_MORE = (("timm", "fb"), ("hf", "hf_whole"), ("openai", "openclip"), ("baai", "baai_mim"))
@@ -129,3 +134,78 @@ def test_tensors_of_other_axes_than_the_form_are_listed():
     }
     with pytest.raises(zoo.UserError, match=r"2 tensors.*scale: shape.*kernel: shape"):
         from_theirs(SHARES, theirs, sizes)
+
+
+def built(name, **options):
+    torch.manual_seed(0)
+    model = zoo.create(name, classes=3, **options)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.05 * torch.randn_like(parameter))
+    return model.eval()
+
+
+VIT, SWIN = "vit_tiny_patch16_224", "swin_tiny_patch4_window7_224"
+SMALL = {"dim": 24, "depths": (2, 2), "heads": (1, 2)}
+
+
+@pytest.mark.parametrize(
+    "name, options",
+    [
+        (VIT, {"depth": 2, "size": 64}),
+        (VIT, {"depth": 2, "size": 64, "patch": 8}),
+        (VIT, {"depth": 2, "size": (32, 64), "patch": 32, "channels": 1}),
+        (VIT, {"depth": 2, "size": 64, "heads": 6}),
+        (VIT, {"depth": 1, "size": 64, "dim": 96}),
+        (SWIN, {**SMALL, "size": 56}),
+        (SWIN, {**SMALL, "size": 64, "window": 8}),
+        (SWIN, {**SMALL, "size": 64, "window": 4, "patch": 2}),
+    ],
+)
+def test_timm_answers_what_is_given_back(name, options, tmp_path):
+    model = built(name, **options)
+    timms = timm.create_model(
+        f"local-dir:{model.save(tmp_path / 'out', layout='timm')}", pretrained=True
+    ).eval()
+    side = model.adapter.config.size
+    x = torch.randn(2, model.adapter.config.channels, *pair(side))
+    again = zoo.load(tmp_path / "out").eval()
+    with torch.no_grad():
+        torch.testing.assert_close(timms(x), model(x), rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(again(x), model(x), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("layout", ["timm", "hf"])
+@pytest.mark.parametrize(
+    "option, told",
+    [
+        ({"mlp.activation": "relu"}, "mlp.activation 'relu', not 'gelu'"),
+        ({"attn.scale": 0.5}, "attn.scale 0.5, not None"),
+        ({"adapter.position": "sincos"}, "adapter.position 'sincos', not 'learned'"),
+        ({"head.bias": False}, "head.bias False, not True"),
+        ({"adapter.stride": 8}, "adapter.stride 8, not None"),
+        ({"block.eps": 0.1}, "eps "),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_what_another_library_would_answer_otherwise_is_not_given_back(
+    option, told, layout, tmp_path
+):
+    model = built(VIT, depth=12, size=32, **option)
+    with pytest.raises(OptionError) as error:
+        model.save(tmp_path / "out", layout=layout)
+    assert told in str(error.value) and str(error.value).endswith("save it in ours")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "args", [{"act_layer": "relu"}, {"global_pool": "avg", "fc_norm": False}, {"mlp_ratio": 2}]
+)
+def test_model_args_without_a_word_of_ours_are_refused(args, tmp_path):
+    built(VIT, depth=1, size=32).save(tmp_path / "out", layout="timm")
+    file = tmp_path / "out" / "config.json"
+    config = json.loads(file.read_text())
+    config["model_args"] |= args
+    file.write_text(json.dumps(config))
+    with pytest.raises(OptionError, match=f"model_args of img_size.*has {next(iter(args))}"):
+        zoo.load(tmp_path / "out")

@@ -5,19 +5,31 @@ import contextlib
 import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from zoo import facts, hf
+from zoo.configs import configs_for, find
 from zoo.convert import ConversionError
 from zoo.errors import OptionError
 from zoo.extend import families
+from zoo.nn.config import to_plain
 from zoo.shapes import pair
 
 Given = tuple[dict[str, Tensor], dict[str, dict[str, Any]]]  # tensors, and JSON files by name
 
+ARGS = {
+    "patch_size": "patch",
+    "window_size": "window",
+    "embed_dim": "dim",
+    "depth": "depth",
+    "depths": "depths",
+    "num_heads": "heads",
+}  # timm's words of model_args, and our columns
+POOLS = {"token": "class", "avg": "mean", "map": "attention"}  # timm's words, and ours
 CLASSIFIERS = {"swin": "head.fc", "swinv2": "head.fc"}  # timm's key of the last Linear, else "head"
 MASKED = {"dinov2": 1, "dinov2_with_registers": 1, "dinov3_vit": 2}  # axes before the width
 # By model_type and layout: transformers' class, and what it is the picture tower of.
@@ -46,10 +58,102 @@ def timm_files(model: Any) -> Given:
     if record.labels is not None:
         told["label_names"] = list(record.labels)
     name, _, tag = record.name.partition(".")
-    sized = {"img_size": list(pair(adapter.size)), "in_chans": adapter.channels}
+    family, known = find(record.name)
+    sized: dict[str, Any] = {"img_size": list(pair(adapter.size)), "in_chans": adapter.channels}
+    own: dict[str, Any] = {"size": square(adapter.size), "channels": adapter.channels}
+    takes = inspect.signature(family.build).parameters
+    has = columns_of(model)
+    for word, column in ARGS.items():
+        value = has.get(column)
+        if column in takes and value is not None and value != known.get(column, value):
+            sized[word] = own[column] = value
+    check_same(model, record.name, {**family.facts.get("timm", {}), **own}, "timm")
     config = {"architecture": name, "num_classes": classes, "num_features": model.backbone.dim,
               "pretrained_cfg": {**told, "tag": tag}, "model_args": sized}  # fmt: skip
     return model.state_for("timm"), {"config.json": config}
+
+
+# Options that change no answer of a model at its own size.
+SILENT = {"drop_path", "dropout", "drop_tokens", "checkpoint", "init", "resize", "fill", "target"}
+
+
+def check_same(
+    model: Any, name: str, told: Mapping[str, Any], library: str, moot: frozenset[str] = frozenset()
+) -> None:
+    """OptionError that names what of a model a reader of its files would build otherwise: a model
+    by `name` with the options `told`; but for options that are `moot`."""
+    count, options = count_of(model), dict(told)
+    if model.head is None:
+        options = {k: v for k, v in options.items() if not k.startswith("head.")} | {"head": None}
+    elif count is None:
+        options["head.classes"] = None
+    takes = "classes" in inspect.signature(find(name)[0].build).parameters
+    classes = (count or 1) if takes and model.head is not None else None
+    _, _, theirs = configs_for(name, classes, options)
+    parts = {"adapter": model.adapter, "backbone": model.backbone, "head": model.head}
+    mine = flat({n: None if p is None else to_plain(p.config) for n, p in parts.items()})
+    other = flat({n: None if c is None else to_plain(c) for n, c in theirs.items()})
+    silent = SILENT | moot | (set() if padded(model.adapter.config) else {"pad", "clamp"})
+    wrong = [
+        f"{key} {mine.get(key)!r}, not {other.get(key)!r}"
+        for key in [*mine, *(key for key in other if key not in mine)]
+        if key.rpartition(".")[2] not in silent and not alike(key, mine.get(key), other.get(key))
+    ]
+    if wrong:
+        more = f", and {len(wrong) - 3} more" if len(wrong) > 3 else ""
+        wants = f"save in the layout of {library} takes a model that {library} builds by its name"
+        got = f"{name.partition('.')[0]} there has no such {', '.join(wrong[:3])}{more}"
+        raise OptionError(f"{wants}; {got}: save it in ours", "layout")
+
+
+def flat(value: Any, above: str = "") -> dict[str, Any]:
+    """Nested mappings and lists as {dotted path: value}; equal sides as one."""
+    if isinstance(value, (list, tuple)) and len(value) == 2 and value[0] == value[1]:
+        value = value[0]
+    if isinstance(value, (list, tuple)):
+        value = {str(i): inner for i, inner in enumerate(value)}
+    if not isinstance(value, Mapping):
+        return {above: value}
+    lead = f"{above}." if above else ""
+    return {k: v for key, inner in value.items() for k, v in flat(inner, f"{lead}{key}").items()}
+
+
+def columns_of(model: Any) -> dict[str, Any]:
+    """What timm has words for, of a model, by our columns."""
+    adapter, stages = model.adapter.config, model.backbone.config.stages
+    own = {"window": square(getattr(adapter, "window", None)), "patch": square(adapter.patch),
+           "dim": adapter.dim}  # fmt: skip
+    if len(stages) > 1:
+        return own | {"depths": adapter.depths, "heads": adapter.heads}
+    return own | {"depth": stages[0].depth, "heads": stages[0].block.attn.heads}
+
+
+def square(sides: Any) -> Any:
+    """Equal sides as one number, as families take them."""
+    same = isinstance(sides, tuple) and len({*sides}) == 1
+    return sides[0] if same else sides
+
+
+def alike(key: str, one: Any, other: Any) -> bool:
+    """Whether two values of an option mean the same: of a learned scale's start, that there is one;
+    of a picture, a number and the pair of it."""
+    if key.endswith("layer_scale"):
+        return (one is None) == (other is None)
+    if key.endswith(".hidden") and None in (one, other):  # the width of an MLP: tensors tell it
+        return True
+    return one == other
+
+
+def padded(adapter: Any) -> bool:
+    """Whether windows do not fill the grid of some stage at the native size, or are larger."""
+    window = getattr(adapter, "window", None)
+    if window is None or len(window) != 2:
+        return False
+    grids = [[-(-s // p) for s, p in zip(pair(adapter.size), adapter.patch, strict=True)]]
+    for _ in adapter.depths[1:]:
+        grids.append([-(-side // 2) for side in grids[-1]])
+    pairs = [(g, w) for grid in grids for g, w in zip(grid, window, strict=True)]
+    return any(g % (min(g, w) if adapter.clamp else w) for g, w in pairs)
 
 
 def count_of(model: Any) -> int | None:
@@ -74,6 +178,10 @@ def hf_files(model: Any, wanted: str = "hf") -> Given:
         if places is not None and not model.adapter.config.position_prefix:
             none = places.new_zeros(1, 1, values["dim"])  # the class token's is part of the token
             state[f"{embed}.position_embeddings"] = torch.cat((none, places), 1)
+    family = next(family for family in families() if family.name == kind.family)
+    _, own = hf.columns(config | {"architectures": []}, Path("it"))
+    moot = frozenset({"position_prefix"} if kind.type in MASKED else ())  # a row of zeros is added
+    check_same(model, kind.name, {**family.facts.get(layout, {}), **own}, "transformers", moot)
     count = count_of(model)
     top, whole = TOPS.get((kind.type, plain), (kind.classes[count is None], ""))
     labelled: dict[str, Any] = {"architectures": [top]}

@@ -15,13 +15,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from zoo import checkpoint, facts, hf, weights
+from zoo import checkpoint, facts, giving, hf, weights
+from zoo.configs import configs_for, find
 from zoo.convert import ConversionError, detect
 from zoo.errors import OptionError, UserError, suggest
 from zoo.extend import families
 from zoo.families import Family
 from zoo.model import Model, load_state, parts_of
-from zoo.registry import create, find, from_saved
+from zoo.registry import create, from_saved
 from zoo.resizing import changed
 
 log = logging.getLogger("zoo")
@@ -156,7 +157,8 @@ def foreign(place: Path, name: str | None, layout: str | None) -> Model:
 
 def check_numbers(state: Mapping[str, Tensor], file: Path) -> None:
     """ConversionError that lists the tensors which hold NaN or infinity."""
-    bad = [key for key, t in state.items() if t.is_floating_point() and not t.isfinite().all()]
+    real = {key: t for key, t in state.items() if t.is_floating_point()}
+    bad = [key for key, t in real.items() if not t.to(torch.get_default_dtype()).isfinite().all()]
     if bad:
         wants = f"load takes finite weights; in {file} {len(bad)} tensors are not"
         raise ConversionError(f"{wants}: {', '.join(bad)}")
@@ -172,6 +174,8 @@ class Make:
     """What a config.json says otherwise."""
     tagged: str = ""
     """The name with a tag of timm's, where it has one."""
+    spelled: bool = False
+    """Whether the name is that of the whole; else the columns say which it is."""
 
     @property
     def family(self) -> Family:
@@ -181,7 +185,8 @@ class Make:
     @property
     def listed(self) -> str | None:
         """The name that such models have."""
-        return named(self.family, self.columns) if "heads" in self.columns else self.name
+        given = self.spelled or not self.columns
+        return self.name if given else named(self.family, self.columns)
 
     def build(self, told: Mapping[str, Any], head: Mapping[str, Any]) -> Model:
         """The model on the meta device, with the facts of a layout and options of its head."""
@@ -194,7 +199,8 @@ HEADS: tuple[dict[str, Any], ...] = (
     {"classes": 1}, {}, {"head": None}, {"head.classes": None})  # fmt: skip
 
 
-ARGS = {"img_size": "size", "in_chans": "channels", "patch_size": "patch"}  # timm's words, and ours
+ARGS = {"img_size": "size", "in_chans": "channels", **giving.ARGS}  # timm's words, and ours
+WITHOUT = ("num_classes", "drop", "dynamic", "strict")  # how such begin that change no answer
 
 
 def made_of(name: str | None, config: Mapping[str, Any], place: Path) -> Make:
@@ -211,11 +217,31 @@ def made_of(name: str | None, config: Mapping[str, Any], place: Path) -> Make:
         )
     args = config.get("model_args") if name is None else None
     args = args if isinstance(args, Mapping) else {}
-    columns = {ours: args[key] for key, ours in ARGS.items() if key in args}
-    tag = str((config.get("pretrained_cfg") or {}).get("tag") or known.partition(".")[2])
     plain = known.partition(".")[0]
+    other = [
+        f"{key} {value!r}"
+        for key, value in args.items()
+        if key not in ARGS and not key.startswith(WITHOUT) and not usual(plain, key, value)
+    ]
+    if other:
+        wants = f"load takes timm's models with model_args of {', '.join(ARGS)}"
+        raise OptionError(f"{wants}; {place} has {', '.join(other)}", "name")
+    columns = {ours: args[key] for key, ours in ARGS.items() if key in args}
+    columns = {k: tuple(v) if isinstance(v, list) else v for k, v in columns.items()}
+    columns |= {k: giving.square(columns[k]) for k in ("patch", "window") if k in columns}
+    tag = str((config.get("pretrained_cfg") or {}).get("tag") or known.partition(".")[2])
+    known_as = name or ""
     tagged = any(family.parse(f"{plain}.{tag}") for family in families()) if tag else False
-    return Make(f"{plain}.{tag}" if tagged else plain, columns, "" if tagged else (name or ""))
+    name = f"{plain}.{tag}" if tagged else plain
+    return Make(name, columns, "" if tagged else known_as, spelled=True)
+
+
+def usual(name: str, key: str, value: Any) -> bool:
+    """Whether an argument of timm's says what a model by that name is anyway."""
+    if key != "global_pool":
+        return False
+    head = configs_for(name, None, {})[2]["head"]
+    return giving.POOLS.get(value) == getattr(head, "pool", None)
 
 
 def named(family: Family, columns: Mapping[str, Any]) -> str | None:

@@ -6,13 +6,14 @@ from typing import Any
 
 from torch import Tensor
 
+from zoo.configs import count_and_labels, set_option
 from zoo.convert import ConversionError
 from zoo.errors import require
 from zoo.model import Model
 from zoo.nn import GridTable, Part
 from zoo.nn.config import hints_of, put, read_option
 from zoo.ops import resize_bias, resize_channels, resize_kernel, resize_offsets, resize_table
-from zoo.registry import build_part, build_parts, count_and_labels, set_option
+from zoo.registry import build_part, build_parts
 from zoo.shapes import pair
 
 LINEARS = ("head.out.", "head.second.")  # what other classes renew; a head's pool and norm stay

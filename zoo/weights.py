@@ -29,6 +29,7 @@ NAMES = tuple(name for file in FILES for name in (file, f"{file}{INDEX}"))  # in
 CONFIGS = ("config.json", "preprocessor_config.json", "processor_config.json")
 ENDINGS = (".safetensors", ".pth", ".pt", ".bin", ".npz", INDEX)
 # Where training scripts put the weights; averaged ones first, as timm takes them.
+DEEPEST = 4  # wrappings that are taken off
 NESTED = ("state_dict_ema", "model_ema", "state_dict", "model", "params", "module")
 PREFIXES = ("module.", "_orig_mod.")  # of DataParallel and DDP, and of torch.compile
 TAKES = (
@@ -120,6 +121,10 @@ def read_weights(path: Path) -> tuple[State, list[str]]:
         if name is None:
             has = ", ".join(map(str, [*held][:5])) or "nothing"
             raise UserError(f"{TAKES}; {path} holds no tensors but {has}")
+        if len(notes) == DEEPEST:
+            raise UserError(
+                f"{TAKES}; {path} holds {name!r} within itself, {DEEPEST} times and more"
+            )
         left = [str(key) for key in held if key != name]
         notes.append(f"taken from {name!r}" + (f", beside {', '.join(left[:5])}" if left else ""))
         held = held[name]

@@ -13,9 +13,9 @@ import zoo
 from zoo.cli.arguments import LISTS, Flags
 from zoo.cli.showing import show_keys
 from zoo.cli.table import write_table
+from zoo.configs import find
 from zoo.errors import UserError, suggest
 from zoo.nn import Part
-from zoo.registry import find
 
 DEPTH = 4  # folders from runs/ to a run, at most
 SIGNS = ("result.json", "checkpoints", "log.txt")  # beside config.yaml, they tell a run's folder

@@ -49,11 +49,12 @@ for each in ("hf", "hf_v4"):
 
 
 def build(dim: int, depths: tuple[int, ...], heads: tuple[int, ...], patch: int, window: int,
-          size: Sides, channels: int = 3, classes: int = 1000, pad: str = "mask") -> Configs:
+          size: Sides, channels: int = 3, classes: int = 1000, pad: str = "mask",
+          clamp: bool = False) -> Configs:
     """Columns -> configs."""
     adapter = SwinPatchesConfig(
         dim=dim, depths=depths, heads=heads, window=(window,) * 2, patch=(patch,) * 2,
-        size=size, channels=channels, pad=pad,
+        size=size, channels=channels, pad=pad, clamp=clamp,
     )
     body = BackboneConfig(SwinPatches.stages_of(adapter), eps=adapter.eps)
     head = ClassifyConfig(dim=dim * 2 ** (len(depths) - 1), classes=classes, pool="mean")
@@ -64,7 +65,7 @@ PATTERN = r"swin_(?P<row>\w+)_patch(?P<patch>\d+)_window(?P<window>\d+)_(?P<size
 PREPROCESS = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225),
               "interpolation": "bicubic", "crop": 0.9}
 BEFORE = {"pad": "attend"}  # padding comes before the shift, and is attended
-FACTS = {"timm": {"pad": "attend_after"}, **dict.fromkeys(
+FACTS = {"timm": {"pad": "attend_after", "clamp": True}, **dict.fromkeys(
     ("torchvision", "hf", "hf_v4", "hf_body", "hf_body_v4"), BEFORE)}
 # fmt: on
 SWIN = Family("swin", SIZES, build, RULES, PREPROCESS, PATTERN, NAMES, FACTS)

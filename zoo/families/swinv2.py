@@ -54,12 +54,12 @@ RULES["hf_body"] = body_of(RULES["hf"], "swinv2.")
 
 def build(dim: int, depths: tuple[int, ...], heads: tuple[int, ...], window: int, size: Sides,
           trained: int | None = None, trained_size: int | None = None, patch: int = 4,
-          channels: int = 3, classes: int = 1000, pad: str = "mask") -> Configs:
+          channels: int = 3, classes: int = 1000, pad: str = "mask", clamp: bool = True) -> Configs:
     """Columns -> configs."""
     adapter = SwinPatchesConfig(
         dim=dim, depths=depths, heads=heads, window=(window,) * 2, patch=(patch,) * 2, size=size,
-        channels=channels, pad=pad, version=2, trained=None if trained is None else (trained,) * 2,
-        trained_size=trained_size, clamp=True)
+        channels=channels, pad=pad, clamp=clamp, version=2,
+        trained=None if trained is None else (trained,) * 2, trained_size=trained_size)
     body = BackboneConfig(SwinPatches.stages_of(adapter), eps=adapter.eps)
     return adapter, body, ClassifyConfig(dim * 2 ** (len(depths) - 1), classes, pool="mean")
 

@@ -22,13 +22,15 @@ from timm.models._features import feature_take_indices
 from torch import Tensor, nn
 
 from zoo.adapters import PatchesConfig, SwinPatchesConfig
+from zoo.configs import find
 from zoo.errors import one_of
 from zoo.extend import families
+from zoo.giving import POOLS
 from zoo.heads import Classify
 from zoo.loading import Make, Report, fitting
 from zoo.model import Model, decays, load_state
 from zoo.ops import as_map
-from zoo.registry import create, find
+from zoo.registry import create
 from zoo.resizing import changed
 from zoo.shapes import pair
 from zoo.tokens import Details, Tokens
@@ -42,7 +44,6 @@ OPTIONS = {  # timm's words for what `create` takes
     "init_values": "layer_scale",
 }  # fmt: skip
 ALWAYS = ("dynamic_img_size", "dynamic_img_pad", "strict_img_size")  # any size goes through
-POOLS = {"token": "class", "avg": "mean", "map": "attention"}
 THEIRS = {ours: theirs for theirs, ours in POOLS.items()}
 KEPT = 99999  # timm's number for what comes behind all blocks
 

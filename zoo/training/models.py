@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
+from zoo.configs import SECTIONS, find
 from zoo.errors import OptionError, one_of, suggest
 from zoo.extend import fault_of, kinds
 from zoo.heads import Classify
@@ -13,7 +14,7 @@ from zoo.inputs.text import train_tokenizer
 from zoo.loading import load
 from zoo.model import Model, Record
 from zoo.nn import Part
-from zoo.registry import SECTIONS, create, find
+from zoo.registry import create
 from zoo.shapes import pair
 from zoo.training.bodies import HEADS, TARGETS, facts_of, for_scenes, with_head
 from zoo.training.config import Config, flatten

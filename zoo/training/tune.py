@@ -141,4 +141,4 @@ def learning(model: nn.Module) -> str:
     """How many of the parameters learn, in words; "" where all do."""
     count = sum(p.numel() for p in model.parameters() if p.requires_grad)
     every = sum(p.numel() for p in model.parameters())
-    return "" if count == every else f", {count / 1e6:.2f} M of them learn"
+    return "" if count == every else f", {count:,} of them learn"
