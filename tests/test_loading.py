@@ -727,3 +727,40 @@ def test_a_name_for_what_says_its_own_is_refused(tmp_path):
         OptionError, match="load takes a layout for another library's file; got 'hf'"
     ):
         zoo.load(folder, layout="hf")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"pretrained_cfg": ["x"]}, {"pretrained_cfg": "x"}, {"pretrained_cfg": {"input_size": 3}},
+        {"model_type": ["vit"]}, {"model_type": {}}, {"model_args": {"img_size": {}}},
+        {"model_args": {"img_size": 10**12}}, {"architecture": 3},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_config_of_other_kinds_of_values_is_one_sentence(tmp_path, change):
+    folder = zoo.create("vit_mu_patch8_32", classes=3).save(tmp_path / "x", layout="timm")
+    file = folder / "config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **change}))
+    with pytest.raises(UserError):
+        zoo.load(folder)
+
+
+@pytest.mark.parametrize("kind", ["float8", "sparse", "meta", "nested", "huge"])
+def test_tensors_of_other_kinds_are_one_sentence(tmp_path, kind):
+    state = dict(zoo.create("vit_mu_patch8_32", classes=3).state_for("timm"))
+    key = "blocks.0.mlp.fc1.weight"
+    makes = {
+        "float8": lambda t: t.detach().to(torch.float8_e4m3fn)[:1],
+        "sparse": lambda t: t.detach().to_sparse(),
+        "meta": lambda t: t.detach().to("meta"),
+        "nested": lambda t: t.detach(),
+        "huge": lambda t: torch.full_like(t, 1e300, dtype=torch.float64),
+    }
+    state[key] = makes[kind](state[key])
+    if kind == "nested":
+        state = {"model": {}}
+        state["model"]["model"] = state["model"]
+    torch.save(state, tmp_path / "x.pth")
+    with pytest.raises(UserError):
+        zoo.load(tmp_path / "x.pth", name="vit_mu_patch8_32")

@@ -84,7 +84,7 @@ def load(
             raise UserError(f"load takes a folder or a file; there is no {place}{hint}")
         place = weights.fetch(where)
     theirs = is_foreign(place)
-    model = foreign(place, name, layout) if theirs else saved(place)
+    model = read_foreign(place, name, layout) if theirs else saved(place)
     own = (None, model.record.name), (None, "zoo")
     for key, given, known in zip(("name", "layout"), (name, layout), own, strict=True):
         if not theirs and given not in known:
@@ -94,6 +94,19 @@ def load(
         model = changed(model, classes, options)
     log.info("%s", model.record.report)
     return model
+
+
+def read_foreign(place: Path, name: str | None, layout: str | None) -> Model:
+    """`foreign`, whose errors about values of a kind that no such file has are one sentence."""
+    try:
+        return foreign(place, name, layout)
+    except UserError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, MemoryError, OSError, RuntimeError,
+            TypeError, ValueError) as error:  # fmt: skip
+        told = (str(error).strip().splitlines() or [""])[0][:200] or type(error).__name__
+        wants = "load takes weights and a config.json as their library writes them"
+        raise UserError(f"{wants}; {place} holds a value that fits nothing: {told}") from error
 
 
 def is_foreign(place: Path) -> bool:
@@ -111,7 +124,7 @@ def read_config(path: Path) -> dict[str, Any]:
     """A config.json, {} where it is none: who reads it in earnest will say so."""
     try:
         found = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {"zoo": None}
     return found if isinstance(found, dict) else {"zoo": None}
 
