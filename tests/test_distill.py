@@ -13,7 +13,8 @@ from test_training import COLOURS, options, pictures, weights  # noqa: F401  # f
 import zoo
 from zoo import training
 from zoo.errors import UserError
-from zoo.training.distill import Distil, Look, Teacher, teacher_for
+from zoo.inputs import Preprocess
+from zoo.training.distill import Distil, Teacher, teacher_for
 
 # ruff: noqa: F811  # fixtures of another file
 
@@ -54,8 +55,8 @@ def test_a_teacher_sees_pictures_in_its_own_way():
 
     grey = torch.full((1, 3, 8, 8), 0.25)  # of 0 ... 1, as the student sees it: (0.25 - 0.5) / 0.5
     own, other = (
-        Look((4, 6), (0.1, 0.2, 0.3), (0.5, 1.0, 2.0)),
-        Look((8, 8), (0.5,) * 3, (0.5,) * 3),
+        Preprocess((4, 6), (0.1, 0.2, 0.3), (0.5, 1.0, 2.0)),
+        Preprocess((8, 8), (0.5,) * 3, (0.5,) * 3),
     )
     Teacher(Eye(), own, other, None)((grey - 0.5) / 0.5)
     assert seen[0].shape == (1, 3, 4, 6)

@@ -275,3 +275,8 @@ def test_features_and_head_make_the_answer(name):
         maps = model.forward_intermediates(pixels(side), intermediates_only=True)
     for made, info in zip(maps, model.feature_info, strict=True):
         assert made.shape[1] == info["num_chs"] and made.shape[-1] == side // info["reduction"]
+
+
+def test_equal_depths_stay_several():
+    model = timm.create_model(SWIN, depths=[1, 1], num_heads=[2, 2], window_size=[4, 4])
+    assert [len(stage.blocks) for stage in model.backbone.stages] == [1, 1]

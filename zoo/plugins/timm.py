@@ -25,9 +25,9 @@ from zoo.adapters import PatchesConfig, SwinPatchesConfig
 from zoo.configs import find
 from zoo.errors import one_of
 from zoo.extend import families
-from zoo.giving import POOLS
+from zoo.giving import POOLS, square
 from zoo.heads import Classify
-from zoo.loading import Make, Report, fitting
+from zoo.loading import ARGS, Make, Report, fitting
 from zoo.model import Model, decays, load_state
 from zoo.ops import as_map
 from zoo.registry import create
@@ -37,11 +37,9 @@ from zoo.tokens import Details, Tokens
 
 State = Mapping[str, Tensor]
 OPTIONS = {  # timm's words for what `create` takes
-    "num_classes": "classes", "in_chans": "channels", "img_size": "size", "patch_size": "patch",
-    "window_size": "window", "drop_rate": "head.dropout", "proj_drop_rate": "block.dropout",
-    "attn_drop_rate": "attn.dropout", "drop_path_rate": "drop_path",
-    "patch_drop_rate": "drop_tokens", "embed_dim": "dim", "num_heads": "heads",
-    "init_values": "layer_scale",
+    **ARGS, "num_classes": "classes", "drop_rate": "head.dropout",
+    "proj_drop_rate": "block.dropout", "attn_drop_rate": "attn.dropout",
+    "drop_path_rate": "drop_path", "patch_drop_rate": "drop_tokens", "init_values": "layer_scale",
 }  # fmt: skip
 ALWAYS = ("dynamic_img_size", "dynamic_img_pad", "strict_img_size")  # any size goes through
 THEIRS = {ours: theirs for theirs, ours in POOLS.items()}
@@ -243,17 +241,12 @@ def build(name: str, **given: Any) -> TimmModel:
     options = {OPTIONS.get(key, key): value for key, value in given.items()}
     if not options.get("head.dropout", 1.0):
         del options["head.dropout"]  # timm passes 0.0 on
-    options = {k: plain(v) for k, v in options.items()}
+    options = {k: tuple(v) if isinstance(v, list) else v for k, v in options.items()}
+    options |= {k: square(options[k]) for k in ("size", "patch", "window") if k in options}
     model = TimmModel(create(name, classes=classes or 1, **options))
     if pool is not None or not classes:
         model.reset_classifier(classes, pool)
     return model
-
-
-def plain(value: Any) -> Any:
-    """A list as a tuple, equal sides as one number, as families take them."""
-    sides = tuple(value) if isinstance(value, (list, tuple)) else ()
-    return sides[0] if len(sides) == 2 and sides[0] == sides[1] else sides or value
 
 
 def ours(name: str, state: State, model: TimmModel) -> dict[str, Tensor]:

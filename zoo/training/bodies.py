@@ -59,6 +59,13 @@ def with_head(
     takes = {field.name for field in fields(made.Config)}
     facts = facts_of(body.adapter, body.backbone, labels, target)
     given = {key: value for key, value in facts.items() if key in takes} | own
+    return put_head(body, made, given, labels)
+
+
+def put_head(
+    body: Model, made: type[Part], given: Mapping[str, Any], labels: Sequence[str]
+) -> Model:
+    """The same body with a new head of a kind, for these labels."""
     try:
         head = made(**given)
     except OptionError as error:

@@ -1,6 +1,5 @@
 """A small model that learns from a large one beside its labels."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +17,12 @@ from zoo.training.task import Batch, Task, inputs_of, placed
 TIMM = "timm:"  # before a name or a folder of timm's, of any of its models
 
 
-@dataclass(frozen=True)
-class Look:
-    """How a model sees pictures."""
-
-    size: tuple[int, int]
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-
-
 class Teacher(nn.Module):
     """A frozen model that answers in the classes of a student, from what the student sees."""
 
-    def __init__(self, model: nn.Module, own: Look, student: Look, order: list[int] | None):
+    def __init__(
+        self, model: nn.Module, own: Preprocess, student: Preprocess, order: list[int] | None
+    ):
         super().__init__()
         self.model, self.own, self.student, self.order = model, own, student, order
         self.requires_grad_(False).eval()
@@ -72,10 +64,10 @@ def teacher_for(config: Config, student: Model) -> Teacher:
         raise UserError(f"{wants}; {where} does not know {', '.join(missing[:5])}: train it on "
                         "them first")  # fmt: skip
     order = None if labels is None or labels == ours else [labels.index(name) for name in ours]
-    return Teacher(model, own, Look(prepare.size, prepare.mean, prepare.std), order)
+    return Teacher(model, own, prepare, order)
 
 
-def from_zoo(where: str) -> tuple[nn.Module, Look, tuple[str, ...] | None, int]:
+def from_zoo(where: str) -> tuple[nn.Module, Preprocess, tuple[str, ...] | None, int]:
     """A model of ours, or of another library's that we have -> it, how it sees, its classes."""
     run = Path(where).expanduser() / "model"
     model = load(str(run) if run.is_dir() else where)
@@ -83,11 +75,10 @@ def from_zoo(where: str) -> tuple[nn.Module, Look, tuple[str, ...] | None, int]:
     if not isinstance(prepare, Preprocess) or getattr(config, "target", None) != "label":
         wants = "distill.teacher takes a model that gives pictures one of several classes"
         raise UserError(f"{wants}; {where} does something else")
-    look = Look(prepare.size, prepare.mean, prepare.std)
-    return model, look, model.record.labels, int(config.classes or 0)  # type: ignore[union-attr]
+    return model, prepare, model.record.labels, int(config.classes or 0)  # type: ignore[union-attr]
 
 
-def from_timm(where: str) -> tuple[nn.Module, Look, tuple[str, ...] | None, int]:
+def from_timm(where: str) -> tuple[nn.Module, Preprocess, tuple[str, ...] | None, int]:
     """`timm:NAME` or `timm:FOLDER` -> the same of a model of timm's."""
     import timm
     from timm.data.config import resolve_data_config
@@ -102,7 +93,7 @@ def from_timm(where: str) -> tuple[nn.Module, Look, tuple[str, ...] | None, int]
                         ) from error  # fmt: skip
     facts = resolve_data_config({}, model=model)
     names = (model.pretrained_cfg or {}).get("label_names")
-    look = Look(tuple(facts["input_size"][1:]), tuple(facts["mean"]), tuple(facts["std"]))
+    look = Preprocess(tuple(facts["input_size"][1:]), tuple(facts["mean"]), tuple(facts["std"]))
     return model, look, tuple(names) if names else None, int(model.num_classes)
 
 

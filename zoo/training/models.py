@@ -16,7 +16,7 @@ from zoo.model import Model, Record
 from zoo.nn import Part
 from zoo.registry import create
 from zoo.shapes import pair
-from zoo.training.bodies import HEADS, TARGETS, facts_of, for_scenes, with_head
+from zoo.training.bodies import HEADS, TARGETS, facts_of, for_scenes, put_head, with_head
 from zoo.training.config import Config, flatten
 from zoo.training.sections import AUDIO, DISTILL, IMAGE, PRETRAIN, SEGMENT, SERIES, TEXT
 from zoo.training.tune import tune
@@ -176,12 +176,7 @@ def load_for(
         return load(where, classes=list(labels), **options)
     pool = "class" if getattr(model.adapter, "has_class", False) else "mean"
     made = {"dim": model.backbone.dim, "classes": len(labels), "target": target, "pool": pool}
-    try:
-        new = Classify(**{**made, **own})
-    except OptionError as error:
-        raise OptionError(str(error), f"head.{error.key}") from error
-    record = replace(model.record, labels=tuple(labels), scale=None)
-    return Model(model.adapter, model.backbone, new, record)
+    return put_head(model, Classify, {**made, **own}, labels)
 
 
 def wrong_kind(name: str, kind: str, key: str) -> OptionError:
