@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from zoo.ops import Mask, attend, attention_weights
-from zoo.ops.attend import explicit_wins
+from zoo.ops.attend import explicit_wins, filled_wins
+from zoo.ops.pieces import in_pieces
 
 KEEP = torch.tensor([[1, 1, 1, 1, 1, 1], [0, 0, 1, 1, 1, 1]]).bool()
 SAMPLE = torch.tensor([[0, 0, 0, 1, 1, 1]] * 2)
@@ -103,3 +104,61 @@ def test_auto_trains_by_the_formula_only_where_that_was_measured_to_win():
     assert not explicit_wins(*qkv()[:2])
     with torch.no_grad():
         assert not explicit_wins(q, k)
+
+
+LONG_KEEP = torch.arange(33) < torch.tensor([[33], [20], [0], [1]])
+LONG = {
+    "nothing": (None, None),
+    "padding, one of nothing else": (Mask(keep=LONG_KEEP), None),
+    "causal": (Mask(causal=True), None),
+    "pairs of all": (Mask(pairs=torch.rand(33, 33) < 0.5), None),
+    "groups of a sample": (Mask(pairs=torch.rand(2, 1, 33, 33) < 0.5), "bias"),
+    "bias": (None, "bias"),
+    "bias and padding": (Mask(keep=LONG_KEEP), "bias"),
+}
+
+
+@pytest.mark.parametrize("case", LONG)
+@pytest.mark.parametrize("keys", [32, 33])
+def test_keys_filled_up_change_no_answer(case, keys):
+    """On CPU in bf16 without gradients, against the formula in fp32 on the same numbers."""
+    generator = torch.Generator().manual_seed(3)
+    shapes = ((4, 4, 33, 8), (4, 2, 33, 8), (4, 2, 33, 8), (1, 4, 33, 33))
+    q, k, v, bias = (torch.randn(s, generator=generator).bfloat16() for s in shapes)
+    mask, biased = LONG[case]
+    if keys == 32:
+        q, k, v, bias = q[:, :, :32], k[:, :, :32], v[:, :, :32], bias[..., :32, :32]
+        if mask is not None:
+            cut = {n: getattr(mask, n) for n in ("keep", "pairs") if getattr(mask, n) is not None}
+            sides = {"keep": (..., slice(32)), "pairs": (..., slice(32), slice(32))}
+            mask = Mask(causal=mask.causal, **{n: x[sides[n]] for n, x in cut.items()})
+    bias = bias if biased else None
+    with torch.no_grad():
+        assert filled_wins(q, k)
+        got = attend(q, k, v, mask, bias)
+        wide = [None if x is None else x.float() for x in (q, k, v, bias)]
+        want = attend(*wide[:3], mask, wide[3], path="explicit")
+    assert got.isfinite().all() and got.dtype == torch.bfloat16
+    assert (got.float() - want).norm() / want.norm() < 0.01
+    if "padding" in case:
+        assert got[2].abs().max() == 0  # no key at all
+
+
+def test_pieces_are_put_together_in_order_and_only_without_gradients(monkeypatch):
+    from zoo.ops import pieces
+
+    monkeypatch.setattr(pieces, "MOST", 40)
+    monkeypatch.setattr(pieces, "PIECE", 30)
+    sizes = []
+
+    def double(x):
+        sizes.append(len(x))
+        return 2 * x
+
+    x = torch.arange(70.0).view(7, 10)
+    with torch.no_grad():
+        assert torch.equal(in_pieces(double, x, 10), 2 * x)
+        assert torch.equal(in_pieces(double, x[:0], 10), x[:0])
+    assert sizes == [3, 3, 1, 0]
+    in_pieces(double, x, 10)
+    assert sizes[-1] == 7

@@ -7,7 +7,7 @@ import torch
 
 import zoo
 from zoo.nn import use_path
-from zoo.ops import drop_tokens
+from zoo.ops import drop_tokens, pieces
 
 MU = [name for name in zoo.list_models() if "mu" in name.split("_")]
 TEXT = ("bert_mu", "gpt2_mu", "llama_mu")
@@ -123,6 +123,19 @@ def test_inspected_equals_not_inspected(name):
     for maps in details.attention:
         weights = maps.sum(-1)
         close(weights, torch.ones_like(weights))
+
+
+@pytest.mark.parametrize("name", MU)
+def test_a_batch_in_pieces_equals_the_whole(name, monkeypatch):
+    """Where what lies between is large, blocks see some samples at a time."""
+    model, inputs = model_of(name, classes=5), batch_of(name)
+    whole, passes = answer(model, inputs), []
+    monkeypatch.setattr(pieces, "MOST", 1)
+    monkeypatch.setattr(pieces, "PIECE", 1)
+    for block in model.backbone.blocks:
+        block.register_forward_hook(lambda _, given, __: passes.append(len(given[0])))
+    close(answer(model, inputs), whole)
+    assert set(passes) == {1}
 
 
 @pytest.mark.parametrize("name", MU)

@@ -9,7 +9,6 @@ import math
 from dataclasses import dataclass
 
 import torch
-from einops import rearrange
 from torch import Tensor, nn
 
 from zoo.errors import OptionError, require
@@ -207,8 +206,8 @@ class ContinuousBias(nn.Module):
 
 def look_up(table: Tensor, rows: Tensor) -> Tensor:
     """(R, H), (..., T, S) int64 -> (..., H, T, S): a row for each pair."""
-    found = table.index_select(0, rows.flatten()).unflatten(0, rows.shape)
-    return rearrange(found, "... t s h -> ... h t s")
+    found = table.t().index_select(1, rows.flatten()).unflatten(1, rows.shape)
+    return found.movedim(0, -3)
 
 
 def ahead(q: Tensor, k: Tensor) -> Tensor:
