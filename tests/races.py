@@ -22,6 +22,26 @@ def forward(name: str, ours, theirs, *inputs) -> Ratio:
         return race(name, lambda: ours(*inputs), lambda: theirs(*inputs))
 
 
+def step(name: str, ours, theirs) -> Ratio:
+    """A step of training at batch 8: forward and backward under bf16 autocast, AdamW."""
+    x, target = pictures(torch.float32), torch.arange(8)
+
+    def side(model):
+        optimizer = torch.optim.AdamW(model.train().parameters(), fused=True)
+
+        def run():
+            with torch.autocast("cpu", torch.bfloat16):
+                answer = model(x)
+            answer = getattr(answer, "logits", answer)
+            torch.nn.functional.cross_entropy(answer.float(), target).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+        return run
+
+    return race(name, side(ours), side(theirs), rounds=30)
+
+
 def loaded(name: str, peer, layout: str, **options):
     """-> (ours, theirs) with the same weights, eval, bf16."""
     model = zoo.create(name, **options).eval()
@@ -35,7 +55,7 @@ def swin_against_timm() -> Ratio:
     return forward("Swin-T, timm", *loaded(name, timm.create_model(name), "timm"), pictures(BF16))
 
 
-def swin_against(name: str, peer, layout: str) -> Ratio:
+def swin_against(name: str, peer, layout: str, trains: bool = False) -> Ratio:
     """The same weights, and first the same answer."""
     ours, theirs = zoo.create("swin_tiny_patch4_window7_224").eval(), peer.eval()
     zoo.load_state(ours, theirs.state_dict(), layout=layout)
@@ -43,18 +63,30 @@ def swin_against(name: str, peer, layout: str) -> Ratio:
         x = pictures(torch.float32, batch=1)
         answer = theirs(x)
         torch.testing.assert_close(ours(x), getattr(answer, "logits", answer), rtol=1e-3, atol=1e-4)
+    if trains:
+        return step(f"{name}, a training step", ours, theirs)
     return forward(name, ours.to(BF16), theirs.to(BF16), pictures(BF16))
 
 
-def swin_against_torchvision() -> Ratio:
+def swin_against_torchvision(trains: bool = False) -> Ratio:
     torch.manual_seed(0)
-    return swin_against("Swin-T, torchvision", torchvision.models.swin_t(), "torchvision")
+    peer = torchvision.models.swin_t()
+    for part in peer.modules():  # ours has none by default
+        if isinstance(part, torchvision.ops.StochasticDepth):
+            part.p = 0.0
+    return swin_against("Swin-T, torchvision", peer, "torchvision", trains)
 
 
-def swin_against_transformers() -> Ratio:
+def swin_against_transformers(trains: bool = False) -> Ratio:
     torch.manual_seed(0)
-    peer = hf.SwinForImageClassification(hf.SwinConfig(num_labels=1000))
-    return swin_against("Swin-T, transformers", peer, "hf")
+    peer = hf.SwinForImageClassification(hf.SwinConfig(num_labels=1000, drop_path_rate=0.0))
+    return swin_against("Swin-T, transformers", peer, "hf", trains)
+
+
+def swin_step_against_timm() -> Ratio:
+    torch.manual_seed(0)
+    name = "swin_tiny_patch4_window7_224"
+    return swin_against("Swin-T, timm", timm.create_model(name, drop_path_rate=0.0), "timm", True)
 
 
 def bert_against_transformers() -> Ratio:
@@ -75,6 +107,9 @@ RACES: dict[str, Callable[[], Ratio]] = {
     "swin-timm": swin_against_timm,
     "swin-torchvision": swin_against_torchvision,
     "swin-transformers": swin_against_transformers,
+    "swin-step-timm": swin_step_against_timm,
+    "swin-step-torchvision": lambda: swin_against_torchvision(trains=True),
+    "swin-step-transformers": lambda: swin_against_transformers(trains=True),
     "bert": bert_against_transformers,
     "ast": ast_against_transformers,
 }

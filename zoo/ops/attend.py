@@ -40,12 +40,12 @@ def attend(
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     if path == "flex" and not dropout:  # it has none
         return _flex(q * scale, k, v, mask, bias, softcap)
-    if path == "explicit" or softcap is not None or (path == "auto" and explicit_wins(q, k)):
+    if path == "auto" and softcap is None and filled_wins(q, k):
+        k, v = (_per_query_head(x, q.shape[1]) for x in (k, v))
+        return _filled(q, k, v, mask, bias, scale, dropout)
+    if path == "explicit" or softcap is not None:
         weights = attention_weights(q, k, mask, bias, scale=scale, softcap=softcap)
         return F.dropout(weights, dropout) @ _per_query_head(v, q.shape[1])
-    if path == "auto" and not dropout and filled_wins(q, k):
-        k, v = (_per_query_head(x, q.shape[1]) for x in (k, v))
-        return _filled(q, k, v, mask, bias, scale)
     simple = bias is None and mask is not None and mask.only_causal
     causal = simple if q.shape[2] == k.shape[2] else False  # a compiler's size gives no bool itself
     drawn = None if causal else _drawn(mask, q, k, bias)
@@ -55,28 +55,29 @@ def attend(
     )
 
 
-def explicit_wins(q: Tensor, k: Tensor) -> bool:
-    """(B, H, T, K), (B, G, S, K) -> whether the formula trains faster than the fused kernel.
-
-    On CPU the fused backward in bf16 takes 1.8 times (577 tokens) to 5 times (17 tokens) as long.
-    """
-    trains = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad)
-    return trains and q.device.type == "cpu" and q.dtype == torch.bfloat16 and k.shape[2] <= 1024
-
-
 def filled_wins(q: Tensor, k: Tensor) -> bool:
-    """(B, H, T, K), (B, G, S, K) -> whether `_filled` answers faster than the fused kernel.
+    """(B, H, T, K), (B, G, S, K) -> whether `_filled` is faster than the fused kernel.
 
-    On CPU in bf16 it takes 0.5 to 0.6 of the time for 49 to 577 tokens, and more than all of it
-    where the scores of one sample alone are too many for a cache.
+    On CPU in bf16 it answers in 0.5 to 0.6 of the time for 49 to 577 tokens, and in more than all
+    of it where the scores are too many for a cache. The fused backward takes 1.8 times (577 tokens)
+    to 7 times (49 tokens) as long.
     """
-    if q.dtype != torch.bfloat16 or not saves_memory(q):
+    if not q.is_cpu or q.dtype != torch.bfloat16:
         return False
-    return q.shape[2] >= LANES // 2 and q[..., 0].numel() * k.shape[2] <= MOST
+    if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad):
+        return k.shape[2] <= 1024
+    few = saves_memory(q) and q[..., 0].numel() * k.shape[2] <= MOST
+    return few and q.shape[2] >= LANES // 2
 
 
 def _filled(
-    q: Tensor, k: Tensor, v: Tensor, mask: Mask | None, bias: Tensor | None, scale: float
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Mask | None,
+    bias: Tensor | None,
+    scale: float,
+    dropout: float,
 ) -> Tensor:
     """`attend` by the formula, with the keys filled up to whole vector registers: a softmax over 49
     values takes twice as long as over 64.
@@ -95,8 +96,12 @@ def _filled(
     drawn = drawn[(None,) * (4 - drawn.ndim)]
     scores = q @ F.pad(k, (0, 0, 0, fill)).transpose(-1, -2)
     repeats = scores.unflatten(0, (-1, len(drawn)))  # a mask may hold for groups of each sample
-    torch.add(drawn, repeats, alpha=scale, out=repeats)
-    return torch.softmax(scores, -1, out=scores) @ F.pad(v, (0, 0, 0, fill))
+    if saves_memory(q):
+        torch.add(drawn, repeats, alpha=scale, out=repeats)
+        weights = torch.softmax(scores, -1, out=scores)
+    else:
+        weights = torch.add(drawn, repeats, alpha=scale).flatten(0, 1).softmax(-1)
+    return F.dropout(weights, dropout) @ F.pad(v, (0, 0, 0, fill))
 
 
 def attention_weights(
