@@ -77,6 +77,9 @@ ESC10: dict[str, Any] = {
     "run.epochs": 100,
     "run.global_batch": 16,
 }
+# All learned: by three folds of train (macro-F1 0.973) better than a tenth kept to choose an epoch by
+# (0.958), of which 56 messages are spam.
+SMS: dict[str, Any] = {"data.val": None}
 # 85 pictures of train and val, all learned; size, epochs and variation were chosen on val with train
 # alone learned. Cells have no up or down.
 NUCLEI: dict[str, Any] = {"data.val": None, "data.turn": True, "run.epochs": 110}
@@ -117,7 +120,9 @@ def trained(recipe: str, seed: int, flags: dict[str, Any]) -> dict[str, Any]:
 
 def sms_spam(seed: int) -> dict[str, Any]:
     """Text from scratch: macro-F1 on the held-out messages."""
-    return trained("text_classify/small_scratch", seed, {"data.train": str(SHARED / "sms_spam")})
+    return trained(
+        "text_classify/small_scratch", seed, {"data.train": str(SHARED / "sms_spam"), **SMS}
+    )
 
 
 def fsdd(seed: int) -> dict[str, Any]:
