@@ -21,6 +21,7 @@ from zoo.nn import Attention
 from zoo.training.average import Average
 from zoo.training.config import OptimConfig
 from zoo.training.optimise import make_optimizer, make_schedule, parameter_groups
+from zoo.training.probe import Features, PrepareFeatures
 from zoo.training.tune import LINEARS, Lora, freeze_body, frozen, merge, put_lora, tune
 
 VIT, SWIN, EVA = "vit_mu_patch8_32", "swin_mu_patch4_window4_64", "eva02_mu_patch8_32"
@@ -168,6 +169,37 @@ def test_features_are_computed_once_and_learned_as_samples_are(
     assert all(torch.allclose(one[key], other[key], atol=1e-6) for key in one)
     assert once.metrics["test"] == pytest.approx(anew.metrics["test"], abs=1e-5)
     assert training.evaluate(once.folder) == pytest.approx(once.metrics["test"], abs=1e-5)
+
+
+def test_features_of_mirrored_pictures_are_learned_too(options, tmp_path, monkeypatch):
+    """Train has two views of a picture, what is measured one; both are drawn."""
+    made, drawn = {}, []
+    compute, augment = Features.features, PrepareFeatures.augment
+
+    def see(self, split):
+        made[split] = compute(self, split)
+        return made[split]
+
+    def count(self, config):
+        draw = augment(self, config)
+        return lambda views: (drawn.append(len(views)), draw(views))[1]
+
+    monkeypatch.setattr(Features, "features", see)
+    monkeypatch.setattr(PrepareFeatures, "augment", count)
+    run = probe(options, tmp_path, "run", **{"data.flip": True, "model.head.pool": "mean"})
+    log = (run.folder / "log.txt").read_text()
+    assert "features of 24 samples of train, as they are and mirrored, computed once" in log
+    assert "of test, computed once" in log
+    one, other = made["train"].unbind(1)
+    assert set(drawn) == {2} and not torch.allclose(one, other)
+    model = zoo.load(run.folder / "model").eval()
+    folder = Path(options["data.train"]) / "train"
+    first = model.record.preprocess(sorted(folder.rglob("*.png"))[0])
+    with torch.no_grad():
+        for views, picture in ((one, first), (other, first.flip(-1))):
+            pooled = model.head.pool(model.features(picture[None]))
+            assert (views - pooled).norm(dim=1).min() < 1e-4
+    assert training.evaluate(run.folder) == pytest.approx(run.metrics["test"], abs=1e-5)
 
 
 def test_a_frozen_body_keeps_every_bit(options, tmp_path):

@@ -18,7 +18,7 @@ from zoo.training.tune import frozen
 
 @dataclass(frozen=True)
 class PrepareFeatures(Prepare, kind="features"):
-    """A pooled vector (D,) is a sample as it is."""
+    """Pooled vectors are samples as they are: (D,), or (views, D) of one to draw while training."""
 
     work = 1
     from_files = False
@@ -33,8 +33,8 @@ class PrepareFeatures(Prepare, kind="features"):
         return loaded
 
     def augment(self, config: Any) -> Any:
-        """Nothing varies."""
-        return self.finish
+        """-> what draws one of the views, from torch's global generator."""
+        return lambda views: views[int(torch.randint(len(views), ()))]
 
     def batch(self, samples: Any) -> dict[str, Tensor]:
         """B times (D,) -> {"features": (B, D)}."""
@@ -45,7 +45,8 @@ class Features(Batches):
     """Batches of {"features": (B, D), "target"}: what the model's head reads of each sample.
 
     Each split's are computed when it is first asked for, on the trainer's device and in its
-    precision, on every rank all of train's, since any row may come to any rank later.
+    precision, on every rank all of train's, since any row may come to any rank later. Of pictures
+    that may be mirrored (`data.flip`) train has two views, and each epoch draws one.
     """
 
     def __init__(self, batches: Batches, model: Model):
@@ -62,20 +63,26 @@ class Features(Batches):
 
     @torch.no_grad()
     def features(self, split: str) -> Tensor:
-        """-> (rows, D) in fp32, in the order of the rows."""
+        """-> (rows, D) in fp32, in the order of the rows; of train (rows, views, D)."""
         trainer: Any = self.trainer
         model, found, start = self.model, [], time.monotonic()
         was, place = model.training, next(model.parameters()).device
         model.eval()
+        mirrored = split == "train" and self.config.data.flip and self.raw.prepare.kind == "picture"
         for batch in self.raw.plain(split):
             inputs = {k: v.to(place) for k, v in batch.items() if k != "target"}
+            views = [inputs]
+            if mirrored:
+                views.append({**inputs, "pixels": inputs["pixels"].flip(-1)})
             with trainer.precision_plugin.forward_context() if trainer else nullcontext():
-                pooled = model.head.pool(model.features(**inputs))  # type: ignore[union-attr, operator]
-            found.append(pooled.float().cpu())
+                pooled = [model.head.pool(model.features(**view)) for view in views]  # type: ignore[union-attr, operator]
+            found.append(torch.stack(pooled, 1).float().cpu())
         model.train(was)
         what = f"features of {len(self.splits.rows()[split])} samples of {split}"
+        what += ", as they are and mirrored" if mirrored else ""
         log.info(f"{what}, computed once: {time.monotonic() - start:.1f} s")
-        return torch.cat(found)
+        every = torch.cat(found)
+        return every if split == "train" else every[:, 0]
 
 
 def cached(batches: Batches, model: Model) -> Batches:
