@@ -138,6 +138,23 @@ def test_a_batch_in_pieces_equals_the_whole(name, monkeypatch):
     assert set(passes) == {1}
 
 
+@pytest.mark.parametrize("position", ["rope", "alibi", "buckets"])
+def test_what_is_around_single_samples_goes_with_them(position, monkeypatch):
+    """Positions within windows, and padding: such a batch stays whole."""
+    torch.manual_seed(0)
+    windows = zoo.nn.Windows((4,), shift=True)
+    body = zoo.Backbone(dim=32, depth=2, heads=2, position=position, grouping=windows)
+    ids, head = torch.randint(1, 64, (3, 12)), zoo.heads.Classify(dim=32, classes=3, pool="mean")
+    words = zoo.adapters.Subwords(dim=32, vocabulary=64, position="none")
+    model = zoo.Model(words, body, head).eval()
+    for keep in (None, torch.arange(12) < torch.tensor([12, 7, 1])[:, None]):
+        monkeypatch.setattr(pieces, "MOST", 10**9)
+        whole = answer(model, (ids,), keep=keep)
+        monkeypatch.setattr(pieces, "MOST", 1)
+        monkeypatch.setattr(pieces, "PIECE", 1)
+        close(answer(model, (ids,), keep=keep), whole)
+
+
 @pytest.mark.parametrize("name", MU)
 def test_explicit_equals_fused_with_gradients(name):
     fused = model_of(name)

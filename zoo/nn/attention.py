@@ -80,6 +80,15 @@ class Around:
     aux: list[Tensor] | None = None
     """Receives scalars to be added to a loss."""
 
+    @property
+    def shared(self) -> bool:
+        """Whether nothing of it is of one sample alone, nor collected over samples."""
+        mask = self.mask or Mask()
+        own = (self.source, self.keep, self.maps, self.aux, mask.keep, mask.sample)
+        batched = ((self.rope, 5), (self.bias, 4), (self.places, 3))
+        same = all(x is None or x.ndim < ndim or len(x) == 1 for x, ndim in batched)
+        return same and all(x is None for x in own)
+
 
 ALONE = Around()
 

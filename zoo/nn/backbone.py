@@ -158,18 +158,14 @@ class Backbone(Part[BackboneConfig]):
                 shared = own if bias is None else own + bias
             base = Around(grid=tokens.grid, bias=shared, keep=tokens.keep, maps=maps, aux=aux)
             look = partial(surroundings, tokens=tokens, source=source, base=base)
-            # nothing around a token is of one sample alone, nor collected over them
-            theirs = (source, bias, tokens.keep, tokens.sample, maps, aux)
-            fixed = tokens.positions is None or len(tokens.positions) == 1
-            apart = fixed and all(fact is None for fact in theirs)
             known: dict[BlockConfig, dict[str, Around]] = {}  # once for all blocks of one make
             for block in (b for b in stage.blocks for _ in range(stage.share)):
                 make = block.config
                 if make not in known:
                     known[make] = {name: look(getattr(block, name)) for name in block.order}
                 run = partial(checkpoint, block, use_reentrant=False) if again else block
-                run = partial(run, around=known[make])
-                x = tokens.x
+                run, x = partial(run, around=known[make]), tokens.x
+                apart = all(around.shared for around in known[make].values())
                 tokens = tokens.replace(x=in_pieces(run, x, 4 * x[0].numel()) if apart else run(x))
                 if "states" in show:
                     shown.states.append(tokens.x)
