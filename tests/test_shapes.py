@@ -32,6 +32,8 @@ def test_pair():
 def test_suggest_is_silent_where_nothing_is_close():
     assert suggest("layer_scal", ["layer_scale", "dropout"]) == "; did you mean 'layer_scale'?"
     assert suggest("qqqq", ["layer_scale", "dropout"]) == ""
+    assert suggest("window", ["window"]) == "", "what was refused is no suggestion"
+    assert suggest("window", ["window", "windows"]) == "; did you mean 'windows'?"
 
 
 def test_one_of():

@@ -18,11 +18,11 @@ from torch import Tensor
 from zoo import checkpoint, facts, giving, hf, weights
 from zoo.configs import configs_for, find
 from zoo.convert import ConversionError, detect
-from zoo.errors import OptionError, UserError, suggest
+from zoo.errors import OptionError, UserError, require, some, suggest
 from zoo.extend import families
 from zoo.families import Family
 from zoo.model import Model, load_state, parts_of
-from zoo.registry import create, from_saved
+from zoo.registry import from_saved, made_for
 from zoo.resizing import changed
 
 log = logging.getLogger("zoo")
@@ -46,9 +46,8 @@ class Report:
     def __str__(self) -> str:
         parts = [f"{self.loaded} tensors loaded from {self.source}", f"layout: {self.layout}"]
         parts += self.notes
-        for what in ("resized", "renewed"):
-            keys = getattr(self, what)
-            parts += [f"{len(keys)} {what} ({', '.join(keys[:4])})"] if keys else []
+        for keys, what in ((self.resized, "resized"), (self.renewed, "new on purpose")):
+            parts += [f"{len(keys)} {what} ({some(keys, 4)})"] if keys else []
         return "; ".join([*parts, *([f"{self.carried} carried"] if self.carried else [])])
 
 
@@ -68,15 +67,19 @@ def load(
     bare file is ("vit_base_patch16_224"), `layout` whose keys it has; else its folder's config.json
     and the keys themselves do; a name with a tag of timm's ("vit_base_patch16_224.augreg_in1k")
     also says how pictures are read. `classes` renews the last Linear, with random weights, for
-    other labels, and keeps all else; `size`, `patch`, `channels` and `window` fit tables and
+    other labels, and what options change in the shape of the head (`**{"head.pool": "attention"}`),
+    and keeps all else; `size`, `patch`, `channels` and `window` fit tables and
     kernels to other pictures, any other option changes what has no weights (`drop_path=0.1`).
     `model.record.report` says what was done.
 
-    UserError where a file is missing or broken, ConversionError with all tensors that do not fit.
+    UserError where a file is missing or broken, ConversionError for tensors that do not fit, or
+    hold NaN or infinity: its message names the first few, its attribute `problems` all of them.
     """
     if not isinstance(where, str | Path) or not str(where):
         takes = "load takes a folder, a file or a model of the Hub"
         raise UserError(f"{takes} as text or a Path; got {where!r}")
+    for key, text in (("name", name), ("layout", layout)):
+        require(isinstance(text, str | None), f"load takes a {key} as text; got {text!r}", key)
     place = Path(where).expanduser()
     if not place.exists() and isinstance(where, str) and where.count("/") == 1:
         if place.parent.is_dir():  # a slip in a path, and no name of the Hub
@@ -149,11 +152,10 @@ def foreign(place: Path, name: str | None, layout: str | None) -> Model:
     """A model from another library's file or folder, at its own size, with its own head."""
     file = weights.find_weights(place)
     state, notes = weights.read_weights(file)
-    check_numbers(state, file)
     config = read_config(file.parent / checkpoint.CONFIG) if place.is_dir() else {}
     make = made_of(name, config, place)
     native, found = fitting(make, state, layout, place)
-    load_state(native, state, found, assign=True)
+    load_state(native, state, found, assign=True, where=file)
     native = native.to(torch.get_default_dtype())
     carried = len(native.record.carried.get(found, {}))
     report = Report(str(place), found, tuple(notes), len(state) - carried, (), (), carried)
@@ -166,15 +168,6 @@ def foreign(place: Path, name: str | None, layout: str | None) -> Model:
         report=report,
     )
     return native
-
-
-def check_numbers(state: Mapping[str, Tensor], file: Path) -> None:
-    """ConversionError that lists the tensors which hold NaN or infinity."""
-    real = {key: t for key, t in state.items() if t.is_floating_point()}
-    bad = [key for key, t in real.items() if not t.to(torch.get_default_dtype()).isfinite().all()]
-    if bad:
-        wants = f"load takes finite weights; in {file} {len(bad)} tensors are not"
-        raise ConversionError(f"{wants}: {', '.join(bad)}")
 
 
 @dataclass(frozen=True)
@@ -193,7 +186,7 @@ class Make:
     @property
     def family(self) -> Family:
         """Whose rules hold."""
-        return find(self.name)[0]
+        return find(self.name, "load")[0]
 
     @property
     def listed(self) -> str | None:
@@ -204,7 +197,8 @@ class Make:
     def build(self, told: Mapping[str, Any], head: Mapping[str, Any]) -> Model:
         """The model on the meta device, with the facts of a layout and options of its head."""
         with torch.device("meta"):
-            return create(self.name, **{**told, **self.columns, **head})
+            options = {**told, **self.columns, **head}
+            return made_for("load", self.name, options.pop("classes", None), options)
 
 
 # What files may hold; last a head without its last Linear, as the pooler of a body.
@@ -238,7 +232,7 @@ def made_of(name: str | None, config: Mapping[str, Any], place: Path) -> Make:
     ]
     if other:
         wants = f"load takes timm's models with model_args of {', '.join(ARGS)}"
-        raise OptionError(f"{wants}; {place} has {', '.join(other)}", "name")
+        raise OptionError(f"{wants}; {place} has {some(other)}", "name")
     columns = {ours: args[key] for key, ours in ARGS.items() if key in args}
     columns = {k: tuple(v) if isinstance(v, list) else v for k, v in columns.items()}
     columns |= {k: giving.square(columns[k]) for k in ("patch", "window") if k in columns}
@@ -253,7 +247,7 @@ def usual(name: str, key: str, value: Any) -> bool:
     """Whether an argument of timm's says what a model by that name is anyway."""
     if key != "global_pool":
         return False
-    head = configs_for(name, None, {})[2]["head"]
+    head = configs_for(name, None, {}, "load")[2]["head"]
     return giving.POOLS.get(value) == getattr(head, "pool", None)
 
 
@@ -273,7 +267,7 @@ def fitting(
 ) -> tuple[Model, str]:
     """-> (the model whose keys are those of the state dict, the layout). ConversionError that lists
     what is missing and unknown in the nearest."""
-    family, errors = make.family, []
+    family, errors = make.family, list[ConversionError]()
     built: dict[str, Model] = {}  # most layouts need the same few models
     if layout is not None and layout not in family.rules:
         hint = suggest(layout, family.rules) or f"; there are {', '.join(family.rules)}"
@@ -290,13 +284,14 @@ def fitting(
                     raise
                 continue  # there is no head to have options
             except ConversionError as error:
-                errors.append(str(error))
+                errors.append(error)
                 continue
             if "classes" in head:
                 model = make.build(told, {"classes": classes_in(model, state, one)})
             return model, one
-    nearest = min(errors, key=lambda text: text.count(";"))
-    raise ConversionError(f"{place} is no {family.name} in a layout that is known: {nearest}")
+    nearest = min(errors, key=lambda error: (error.left, len(error.problems)))
+    wants = f"{place} is no {family.name} in a layout that is known: {nearest.wants}"
+    raise ConversionError(wants, nearest.problems, nearest.hint, nearest.left)
 
 
 def classes_in(model: Model, state: Mapping[str, Tensor], layout: str) -> int:
@@ -306,7 +301,7 @@ def classes_in(model: Model, state: Mapping[str, Tensor], layout: str) -> int:
             given = [state[name] for name in names]
             if all(tensor.ndim == 2 for tensor in given):
                 return sum(tensor.shape[1 if rule.transpose else 0] for tensor in given)
-            got = ", ".join(f"{name} {tuple(state[name].shape)}" for name in names)
+            got = some(f"{name} {tuple(state[name].shape)}" for name in names)
             raise ConversionError(f"load takes a head that is a matrix; got {got}")
     raise ConversionError(f"no rule of {layout} makes head.out.weight")
 
