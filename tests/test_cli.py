@@ -6,6 +6,7 @@ import re
 import runpy
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -677,6 +678,10 @@ def test_show_reads_a_saved_model(house: Path, capsys: pytest.CaptureFixture[str
     rows = {row[0]: row[1:] for row in cells(said(capsys, *words, "headless", "--all"))}
     assert rows["model.head.pool"] == ["class", "the loaded model"]  # a body gets one
     assert "bert_mu has no preprocessing for pictures" in said(capsys, *words, "words", code=2)
+    for option in (["--model.size", "48"], ["--model.head.pool", "attention"]):
+        with warnings.catch_warnings(action="error"):  # as torch gives for weights without values
+            shown = said(capsys, *words, "saved", *option, "--all")
+        assert {row[0]: row[1] for row in cells(shown)}[option[0][2:]] == option[1]
 
 
 def test_what_nobody_foresaw_is_one_sentence_and_with_debug_a_traceback(monkeypatch, capsys):

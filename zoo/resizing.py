@@ -102,7 +102,8 @@ def transfer(source: Model, target: Model, renew: bool) -> tuple[tuple[str, ...]
         head = all(line.startswith("head.") for line in wrong)
         todo = "give classes= too, which makes what does not fit of the head anew" if head else ""
         raise ConversionError("load takes options that keep the weights", wrong, todo)
-    target.load_state_dict(made)
+    shapes_alone = next(target.parameters()).is_meta  # nothing can be copied there
+    target.load_state_dict(made, assign=shapes_alone)
     return tuple(resized), tuple(renewed)
 
 
