@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import re
 import runpy
 import subprocess
@@ -183,6 +184,18 @@ def test_wrong_words_wait_for_no_torch():
     code = "import sys; from zoo import cli; cli.main(['trian']); print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+def test_a_terminal_is_told_what_the_first_seconds_are_for():
+    words = [sys.executable, "-m", "zoo.cli", "evaluate", "nowhere"]
+    piped = subprocess.run(words, capture_output=True, text=True)
+    reader, terminal = os.openpty()
+    done = subprocess.run(words, stderr=terminal, stdout=subprocess.PIPE, text=True)
+    os.close(terminal)
+    said = os.read(reader, 4096).decode()
+    os.close(reader)
+    assert done.returncode == piped.returncode == 2 and done.stdout == piped.stdout == ""
+    assert said.splitlines() == ["loading torch ...", *piped.stderr.splitlines()]
 
 
 def test_a_closed_pipe_is_no_error(house: Path):
