@@ -477,6 +477,27 @@ def test_a_config_json_of_timm_is_told_of_as_load(tmp_path):
             zoo.load(tmp_path / "t")
 
 
+@pytest.mark.parametrize("layout", ["zoo", "timm", "hf"])
+def test_a_file_beside_its_config_stands_for_the_folder(tmp_path, layout):
+    """So a training takes it, which has no place for a name."""
+    model, _ = own(tmp_path)
+    file = model.save(tmp_path / "m", layout=layout) / "model.safetensors"
+    again = zoo.load(file).eval()
+    with torch.no_grad():
+        assert torch.equal(again(pixels()), model(pixels()))
+    made = load_for(str(file), ["x", "y"], "label", {})
+    assert made.record.labels == ("x", "y")
+    (tmp_path / "m" / "config.json").unlink()
+    with pytest.raises(
+        OptionError, match=r'give name=.*beside a config.json \{"architecture": "vit'
+    ):
+        zoo.load(file)
+    state = {k: v.clone() for k, v in model.state_for("timm").items()}
+    save_file(state, file)
+    (tmp_path / "m" / "config.json").write_text('{"architecture": "vit_mu_patch8_32"}')
+    assert zoo.load(tmp_path / "m").record.name == "vit_mu_patch8_32"
+
+
 class Harmful:
     """What a pickle would run."""
 

@@ -3,7 +3,7 @@
 A table is a tuple of `Rule(theirs, ours)`. In both columns `{i}` and `{s}` stand for the same
 numbers and `*` for `weight` and `bias`. The table is applied to the keys that our model has, so a
 rule for a part that this model lacks lies idle; but every tensor of both sides must be accounted
-for, or one error lists all that are not.
+for, or one error has all that are not.
 """
 
 import functools

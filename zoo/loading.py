@@ -1,7 +1,7 @@
 """`load`: a model from a folder, a file or the Hub, in whoever's layout, whole or not at all.
 
-What was done with each tensor is said in a report, and every tensor that does not fit is listed in
-one error.
+What was done with each tensor is said in a report, and every tensor that does not fit is in one
+error, which names the first few.
 """
 
 import json
@@ -64,13 +64,13 @@ def load(
     `where` is a folder that `model.save` or a run wrote, a folder or a file of weights in the
     layout of timm, transformers, torchvision or the authors (`.safetensors`, `.pth`, several files
     with an index), or a name of the Hub (`owner/model`, `owner/model@revision`). `name` says what a
-    bare file is ("vit_base_patch16_224"), `layout` whose keys it has; else its folder's config.json
-    and the keys themselves do; a name with a tag of timm's ("vit_base_patch16_224.augreg_in1k")
-    also says how pictures are read. `classes` renews the last Linear, with random weights, for
-    other labels, and what options change in the shape of the head (`**{"head.pool": "attention"}`),
-    and keeps all else; `size`, `patch`, `channels` and `window` fit tables and
-    kernels to other pictures, any other option changes what has no weights (`drop_path=0.1`).
-    `model.record.report` says what was done.
+    bare file is ("vit_base_patch16_224"), `layout` whose keys it has; else the config.json of its
+    folder (a file of a usual name beside one stands for the folder) and the keys themselves do; a
+    name with a tag of timm's ("vit_base_patch16_224.augreg_in1k") also says how pictures are read.
+    `classes` renews the last Linear, with random weights, for other labels, and what options change
+    in the shape of the head (`**{"head.pool": "attention"}`), and keeps all else; `size`, `patch`,
+    `channels` and `window` fit tables and kernels to other pictures, any other option changes what
+    has no weights (`drop_path=0.1`). `model.record.report` says what was done.
 
     UserError where a file is missing or broken, ConversionError for tensors that do not fit, or
     hold NaN or infinity: its message names the first few, its attribute `problems` all of them.
@@ -86,6 +86,9 @@ def load(
             hint = suggest(place.name, [p.name for p in place.parent.iterdir()])
             raise UserError(f"load takes a folder or a file; there is no {place}{hint}")
         place = weights.fetch(where)
+    if name is None and (place.parent / checkpoint.CONFIG).is_file():
+        found = next((f for n in weights.NAMES if (f := place.parent / n).is_file()), None)
+        place = place.parent if place == found else place  # the file stands for its folder
     theirs = is_foreign(place)
     model = read_foreign(place, name, layout) if theirs else saved(place)
     own = (None, model.record.name), (None, "zoo")
@@ -219,7 +222,8 @@ def made_of(name: str | None, config: Mapping[str, Any], place: Path) -> Make:
     if not known:
         raise OptionError(
             f"load takes the name of what a bare file holds; {place} does not say: give name=, "
-            "such as vit_base_patch16_224 (zoo.list_models())",
+            "such as vit_base_patch16_224 (zoo.list_models()), or put it as model.safetensors or "
+            'pytorch_model.bin beside a config.json {"architecture": "vit_base_patch16_224"}',
             "name",
         )
     args = config.get("model_args") if name is None else None

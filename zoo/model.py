@@ -142,7 +142,7 @@ class Model(nn.Module):
         With `layout` "timm" or "hf" as a folder that `timm.create_model("local-dir:FOLDER",
         pretrained=True)` and `transformers.AutoModel...from_pretrained(FOLDER)` take as their own,
         with "torchvision" as the state dict FOLDER/model.pth. OptionError where the family has no
-        such layout.
+        such layout, and for a model that the library would build otherwise by what is written.
         """
         if layout != "zoo":
             rules, writers = self.record.rules, self.record.writers

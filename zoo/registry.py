@@ -1,4 +1,4 @@
-"""From names to models: `create` a new one, `load` a saved one, list what there is."""
+"""From names to models: `create` a new one, build a saved one again, list what there is."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
