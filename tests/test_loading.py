@@ -438,6 +438,8 @@ def test_an_option_of_another_head_makes_it_anew_where_classes_are_given(tmp_pat
     [
         ({"window": 4}, "load has no option 'window'"),
         ({"classes": 2.5}, "load takes classes as a number"),
+        ({"depth": 3}, "load takes depth from the weights; got 3: drop it"),
+        ({"heads": 4}, "load takes heads from the weights; got 4: drop it"),
         ({"size": "x"}, "load takes size as"),
         (
             {"name": "vit_mu_patch8_3x"},

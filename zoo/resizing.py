@@ -17,6 +17,7 @@ from zoo.registry import build_part, build_parts
 from zoo.shapes import pair
 
 LINEARS = ("head.out.", "head.second.")  # what other classes renew; what else fits stays
+MADE = ("dim", "depth", "depths", "heads")  # what weights are made for
 SIZED = ("size", "patch", "channels", "window")  # what may be another than that of the weights
 
 
@@ -33,6 +34,8 @@ def changed(model: Model, classes: Any, options: Mapping[str, Any]) -> Model:
         configs["head"] = replace(configs["head"], classes=count)
     sized = [key for key in SIZED if key in vars(configs["adapter"])]
     for key, value in options.items():
+        wants = f"load takes {key} from the weights; got {value!r}: drop it"
+        require(key not in MADE, wants, key)
         fields = vars(configs["adapter"])
         if key in sized:
             own = fields[key]
