@@ -855,6 +855,9 @@ def test_another_kind_of_head_is_made_anew(tmp_path):
     model.save(tmp_path / "own")
     made = load_for(str(tmp_path / "own"), ["x", "y"], "label", {"head.kind": "Classify"})
     assert made.record.report.renewed == ("head.out.weight", "head.out.bias")
+    numbers = load_for(str(tmp_path / "own"), ["height"], "numbers")
+    assert (numbers.head.config.target, numbers.head.config.classes) == ("numbers", 1)
+    assert numbers.record.report.renewed == ("head.out.weight", "head.out.bias")
     dense = with_head("load", str(tmp_path / "own"), "scene", ["x", "y"], "mask", {})
     fresh = {f"head.{key}" for key in dense.head.state_dict()}
     assert type(dense.head).__name__ == "Segment" and set(dense.record.report.renewed) == fresh

@@ -48,10 +48,12 @@ def require(ok: object, sentence: str, key: str = "") -> None:
 
 def suggest(word: str, choices: Iterable[str]) -> str:
     """The closest choice as the end of a sentence, `; did you mean 'x'?`, or nothing where none is
-    close. It is never the word itself: that one was refused."""
+    close. It is never the word itself, which was refused; one that only looks like it is spelled in
+    escapes."""
     others = [choice for choice in choices if choice != word]
     close = difflib.get_close_matches(word, others, n=1, cutoff=0.5)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    alike = close and len({unicodedata.normalize("NFKC", w) for w in (word, *close)}) == 1
+    return f"; did you mean {ascii(close[0]) if alike else repr(close[0])}?" if close else ""
 
 
 def one_of(owner: str, option: str, value: object, choices: Iterable[str]) -> str:

@@ -173,6 +173,8 @@ def load_for(
     usual, known = type(model.head).__name__ if has else "Classify", kinds("head")
     kind = one_of("model", "head.kind", own.pop("kind", usual), known)
     if has and kind == type(model.head).__name__:
+        if getattr(model.head.config, "target", target) != target:  # type: ignore[union-attr]  # it has a head
+            own.setdefault("target", target)
         if model.record.labels == tuple(labels) and not own:
             return model
         head = {f"head.{key}": value for key, value in own.items()}
