@@ -2,10 +2,12 @@
 
 import io
 import json
+import os
 import re
 import runpy
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -182,6 +184,18 @@ def test_wrong_words_wait_for_no_torch():
     code = "import sys; from zoo import cli; cli.main(['trian']); print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+def test_a_terminal_is_told_what_the_first_seconds_are_for():
+    words = [sys.executable, "-m", "zoo.cli", "evaluate", "nowhere"]
+    piped = subprocess.run(words, capture_output=True, text=True)
+    reader, terminal = os.openpty()
+    done = subprocess.run(words, stderr=terminal, stdout=subprocess.PIPE, text=True)
+    os.close(terminal)
+    said = os.read(reader, 4096).decode()
+    os.close(reader)
+    assert done.returncode == piped.returncode == 2 and done.stdout == piped.stdout == ""
+    assert said.splitlines() == ["loading torch ...", *piped.stderr.splitlines()]
 
 
 def test_a_closed_pipe_is_no_error(house: Path):
@@ -677,6 +691,10 @@ def test_show_reads_a_saved_model(house: Path, capsys: pytest.CaptureFixture[str
     rows = {row[0]: row[1:] for row in cells(said(capsys, *words, "headless", "--all"))}
     assert rows["model.head.pool"] == ["class", "the loaded model"]  # a body gets one
     assert "bert_mu has no preprocessing for pictures" in said(capsys, *words, "words", code=2)
+    for option in (["--model.size", "48"], ["--model.head.pool", "attention"]):
+        with warnings.catch_warnings(action="error"):  # as torch gives for weights without values
+            shown = said(capsys, *words, "saved", *option, "--all")
+        assert {row[0]: row[1] for row in cells(shown)}[option[0][2:]] == option[1]
 
 
 def test_what_nobody_foresaw_is_one_sentence_and_with_debug_a_traceback(monkeypatch, capsys):

@@ -25,6 +25,8 @@ import zoo
 from zoo import training
 from zoo.convert import ConversionError
 from zoo.errors import OptionError, UserError
+from zoo.training.bodies import with_head
+from zoo.training.models import load_for
 
 VIT = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64,
            image_size=32, patch_size=8)  # fmt: skip
@@ -336,7 +338,8 @@ MUTILATED = {
 @pytest.mark.parametrize("ending", ["safetensors", "pth"])
 @pytest.mark.parametrize(("name", "layout"), LAYOUTS)
 def test_no_mutilated_file_is_loaded(tmp_path, how, ending, name, layout):
-    """Each is one error that names the tensors, whether the layout is told or found."""
+    """Each is one error that names the tensors, the first few in the message and all on it, whether
+    the layout is told or found."""
     state, at = sound(name, layout)
     told = MUTILATED[how](state, at)
     file = tmp_path / f"bad.{ending}"
@@ -347,8 +350,154 @@ def test_no_mutilated_file_is_loaded(tmp_path, how, ending, name, layout):
     for given in ({"layout": layout}, {}):
         with pytest.raises(UserError) as caught:
             zoo.load(file, name=name, **given)
-        said = str(caught.value)
-        assert "\n" not in said and [key for key in told if key not in said] == []
+        said, every = str(caught.value), str(getattr(caught.value, "problems", ()) or caught.value)
+        assert "\n" not in said and [key for key in told if key not in every] == []
+        shown = getattr(caught.value, "hint", "") or any(key in said for key in told)
+        assert len(said) < 2000 and (told == [] or shown)
+
+
+@pytest.mark.parametrize(
+    ("change", "says", "count"),
+    [
+        (lambda s: {f"student.backbone.{k}": v for k, v in s.items()},
+         "all 32 unknown keys begin with 'student.backbone.': take it off, and 32 fit", 64),
+        (lambda s: {**s, **{f"text.{i}.weight": torch.ones(1) for i in range(3000)}},
+         "all 3000 unknown keys begin with 'text.': leave them out if that part is not wanted", 3000),
+        (lambda s: {k: v for k, v in s.items() if "blocks.1." not in k},
+         "all 12 missing keys begin with 'blocks.1.': add them, or build the model without it", 12),
+        (lambda s: {f"{i}" * 500: torch.ones(1) for i in range(3000)}, "and 30", 3032 - 2),
+    ],
+    ids=["wrapped", "more", "less", "thousands"],
+)  # fmt: skip
+def test_what_many_keys_share_is_told_and_all_of_them_stay_within_reach(
+    tmp_path, change, says, count
+):
+    _, state = own(tmp_path)
+    save_file(change(state), tmp_path / "w.safetensors")
+    with pytest.raises(ConversionError) as error:
+        zoo.load(tmp_path / "w.safetensors", name="vit_mu_patch8_32")
+    assert says in str(error.value) and len(str(error.value)) < 2000
+    assert len(error.value.problems) == count
+
+
+def test_keys_that_lack_a_prefix_are_told_it():
+    model = zoo.create("vit_mu_patch8_32", classes=3)
+    state = {k.removeprefix("vit."): v for k, v in model.state_for("hf").items()}
+    with pytest.raises(ConversionError, match=r"begin with 'vit.': put it before, and .. fit"):
+        zoo.load_state(model, state, "hf")
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_weights_that_are_not_finite_are_loaded_nowhere(tmp_path, value):
+    model, _ = own(tmp_path)
+    kept = {k: v.clone() for k, v in model.state_dict().items()}
+    bad = {**kept, "backbone.norm.bias": torch.full((32,), value)}
+    with pytest.raises(ConversionError, match=r"backbone.norm.bias: holds NaN or infinity"):
+        zoo.load_state(model, bad)
+    assert all(torch.equal(v, kept[k]) for k, v in model.state_dict().items())
+    model.load_state_dict(bad)
+    theirs = {k: v.clone() for k, v in model.state_for("timm").items()}
+    save_file(theirs, tmp_path / "w.safetensors")
+    model.save(tmp_path / "run" / "model")
+    for load in (
+        lambda: zoo.load_state(zoo.create("vit_mu_patch8_32", 3), theirs, "timm"),
+        lambda: zoo.load(tmp_path / "w.safetensors", name="vit_mu_patch8_32"),
+        lambda: zoo.load(tmp_path / "run" / "model"),
+        lambda: zoo.load(tmp_path / "run"),
+    ):
+        with pytest.raises(ConversionError, match=r"norm.bias: holds NaN or infinity"):
+            load()
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("options", [{"head.pool": "attention"}, {"head.pool": "class_mean"}, {"head.norm": "rms"}],
+                         ids=lambda options: "=".join(*options.items()))  # fmt: skip
+@pytest.mark.parametrize("place", ["own", "w.safetensors"])
+def test_an_option_of_another_head_makes_it_anew_where_classes_are_given(tmp_path, options, place):
+    model, _ = own(tmp_path)
+    model.save(tmp_path / "own")
+    given = {} if place == "own" else {"name": "vit_mu_patch8_32"}
+    new = zoo.load(tmp_path / place, ["x", "y"], **given, **options).eval()
+    assert torch.equal(new.features(pixels()).x, model.features(pixels()).x)
+    assert new(pixels()).shape == (2, 2)
+    mine, old = new.state_dict(), model.state_dict()
+    fresh = {k for k in mine if k.startswith("head.out.") or k not in old}
+    report = new.record.report
+    assert set(report.renewed) == fresh and f"{len(fresh)} new on purpose (head." in str(report)
+    kept = [k for k in mine if k not in fresh]
+    assert report.loaded == len(kept) and all(torch.equal(mine[k], old[k]) for k in kept)
+    if fresh - {"head.out.weight", "head.out.bias"}:
+        with pytest.raises(
+            ConversionError, match="give classes= too, which makes what does not fit"
+        ):
+            zoo.load(tmp_path / place, **given, **options)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"window": 4}, "load has no option 'window'"),
+        ({"classes": 2.5}, "load takes classes as a number"),
+        ({"depth": 3}, "load takes depth from the weights; got 3: drop it"),
+        ({"heads": 4}, "load takes heads from the weights; got 4: drop it"),
+        ({"size": "x"}, "load takes size as"),
+        (
+            {"name": "vit_mu_patch8_3x"},
+            "load takes the name of a model; got 'vit_mu_patch8_3x'; did you mean",
+        ),
+        ({"name": 3}, "load takes a name as text; got 3"),
+        ({"layout": 3}, "load takes a layout as text; got 3"),
+        ({"layout": "timmm"}, "load takes a layout of vit; got 'timmm'; did you mean 'timm'"),
+        ({"patch": 0}, "load takes patch as"),
+    ],
+    ids=str,
+)
+def test_errors_name_load_and_never_suggest_what_they_refuse(tmp_path, given, says):
+    own(tmp_path)
+    with pytest.raises(UserError) as error:
+        zoo.load(tmp_path / "w.safetensors", **{"name": "vit_mu_patch8_32", **given})
+    said = str(error.value)
+    assert said.startswith(says)
+    asked, _, meant = said.partition("did you mean ")
+    assert not meant or meant.removesuffix("?") not in asked
+
+
+def test_a_config_json_of_timm_is_told_of_as_load(tmp_path):
+    model, _ = own(tmp_path)
+    file = model.save(tmp_path / "t", layout="timm") / "config.json"
+    text = file.read_text()
+    for old, new, says in (
+        ('"vit_mu_patch8_32"', '"resnet50"', "load takes the name of a model; got 'resnet50'"),
+        (
+            '"img_size": [',
+            '"depth": -1, "img_size": [',
+            "load takes depth as a whole number at least",
+        ),
+    ):
+        file.write_text(text.replace(old, new))
+        with pytest.raises(UserError, match=f"^{says}"):
+            zoo.load(tmp_path / "t")
+
+
+@pytest.mark.parametrize("layout", ["zoo", "timm", "hf"])
+def test_a_file_beside_its_config_stands_for_the_folder(tmp_path, layout):
+    """So a training takes it, which has no place for a name."""
+    model, _ = own(tmp_path)
+    file = model.save(tmp_path / "m", layout=layout) / "model.safetensors"
+    again = zoo.load(file).eval()
+    with torch.no_grad():
+        assert torch.equal(again(pixels()), model(pixels()))
+    made = load_for(str(file), ["x", "y"], "label", {})
+    assert made.record.labels == ("x", "y")
+    (tmp_path / "m" / "config.json").unlink()
+    with pytest.raises(
+        OptionError, match=r'give name=.*beside a config.json \{"architecture": "vit'
+    ):
+        zoo.load(file)
+    state = {k: v.clone() for k, v in model.state_for("timm").items()}
+    save_file(state, file)
+    (tmp_path / "m" / "config.json").write_text('{"architecture": "vit_mu_patch8_32"}')
+    assert zoo.load(tmp_path / "m").record.name == "vit_mu_patch8_32"
 
 
 class Harmful:
@@ -597,7 +746,7 @@ def test_nothing_is_overwritten_or_half_given(tmp_path):
     (tmp_path / "full" / "x").write_text("mine")
     with pytest.raises(UserError, match="full holds something"):
         model.save(tmp_path / "full", layout="timm")
-    with pytest.raises(OptionError, match=r"has the layouts .*; got 'keras'"):
+    with pytest.raises(OptionError, match=r"save takes the layout zoo, timm, hf, .*; got 'keras'"):
         model.save(tmp_path / "k", layout="keras")
     with pytest.raises(UserError, match="cannot be written"):
         model.save("/proc/nothing/here", layout="timm")
@@ -679,6 +828,44 @@ def test_a_body_gets_a_head(tmp_path, shades):
     flags = {**shades, "model.load": str(tmp_path / "body")}
     training.train("image_classify/vit_tiny_scratch", flags)
     assert zoo.load(tmp_path / "run").record.labels == ("dark", "light")
+    said = (tmp_path / "run" / "log.txt").read_text()
+    assert "2 new on purpose (head.out.weight, head.out.bias)" in said
+
+
+@pytest.mark.parametrize(
+    ("given", "new"),
+    [({"pool": "attention"}, 9), ({"kind": "Classify", "norm": "rms"}, 3)],
+    ids=["pool", "norm"],
+)
+def test_a_training_makes_another_head_and_says_so(tmp_path, shades, given, new):
+    """On weights whose own head has other classes and another shape."""
+    own(tmp_path)[0].save(tmp_path / "own")
+    flags = {**shades, "model.load": str(tmp_path / "own")}
+    flags |= {f"model.head.{key}": value for key, value in given.items()}
+    training.train("image_classify/vit_tiny_scratch", flags)
+    head = zoo.load(tmp_path / "run").head
+    name, value = [*given.items()][-1]
+    assert getattr(head.config, name) == value and len(head.state_dict()) == new
+    said = (tmp_path / "run" / "log.txt").read_text()
+    assert f"{new} new on purpose (head." in said
+
+
+def test_another_kind_of_head_is_made_anew(tmp_path):
+    model = own(tmp_path)[0]
+    model.save(tmp_path / "own")
+    made = load_for(str(tmp_path / "own"), ["x", "y"], "label", {"head.kind": "Classify"})
+    assert made.record.report.renewed == ("head.out.weight", "head.out.bias")
+    numbers = load_for(str(tmp_path / "own"), ["height"], "numbers")
+    assert (numbers.head.config.target, numbers.head.config.classes) == ("numbers", 1)
+    assert numbers.record.report.renewed == ("head.out.weight", "head.out.bias")
+    dense = with_head("load", str(tmp_path / "own"), "scene", ["x", "y"], "mask", {})
+    fresh = {f"head.{key}" for key in dense.head.state_dict()}
+    assert type(dense.head).__name__ == "Segment" and set(dense.record.report.renewed) == fresh
+    assert dense.record.report.loaded == len(model.state_dict()) - 2
+    with pytest.raises(
+        OptionError, match=r"head.kind .*Classify.*got 'Clasify'; did you mean 'Classify'"
+    ):
+        load_for(str(tmp_path / "own"), ["x", "y"], "label", {"head.kind": "Clasify"})
 
 
 def test_a_slip_in_a_path_is_no_name_of_the_hub(tmp_path, monkeypatch):

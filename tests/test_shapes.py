@@ -32,6 +32,11 @@ def test_pair():
 def test_suggest_is_silent_where_nothing_is_close():
     assert suggest("layer_scal", ["layer_scale", "dropout"]) == "; did you mean 'layer_scale'?"
     assert suggest("qqqq", ["layer_scale", "dropout"]) == ""
+    assert suggest("window", ["window"]) == "", "what was refused is no suggestion"
+    assert suggest("window", ["window", "windows"]) == "; did you mean 'windows'?"
+    assert suggest("caf\u00e9", ["cafe\u0301"]) == r"; did you mean 'cafe\u0301'?", (
+        "which looks the same"
+    )
 
 
 def test_one_of():

@@ -105,7 +105,7 @@ def test_prefix_tokens_come_beside_the_maps():
 def test_features_only(name):
     theirs, ours = pair(name)
     x = pixels(SIZES[name])
-    made = timm.create_model(name, features_only=True, out_indices=(0,),
+    made = timm.create_model(name, features_only=True, out_indices=(0,), feature_cls="getter",
                              **({} if name == VIT else {"pad": "attend_after"}))  # fmt: skip
     known = made.model.state_dict()
     made.model.load_state_dict({k: v for k, v in ours.state_dict().items() if k in known})
@@ -116,6 +116,52 @@ def test_features_only(name):
     assert made.feature_info.channels() == [found.shape[1]]
     assert made.feature_info.reduction() == [SIZES[name] // found.shape[-1]]
     assert len(made.model.backbone.blocks) < len(ours.backbone.blocks), "the rest is taken away"
+
+
+SMALL = dict(img_size=64, num_classes=0)
+PLAIN = dict(**SMALL, depth=3, embed_dim=48, num_heads=3)
+WINDOWS = dict(**SMALL, depths=(1, 2, 1), embed_dim=24, num_heads=(1, 2, 2), window_size=4)
+
+
+@pytest.mark.parametrize("given", [{}, {"out_indices": 2}, {"out_indices": (0,)}, {"feature_cls": "getter"}],
+                         ids=lambda given: next(iter(given), "default"))  # fmt: skip
+@pytest.mark.parametrize(
+    "name, small",
+    [("vit_tiny_patch16_224", PLAIN), ("deit_tiny_distilled_patch16_224", PLAIN),
+     ("deit3_small_patch16_224", PLAIN), ("vit_small_patch14_reg4_dinov2", PLAIN | {"img_size": 56}),
+     ("vit_small_patch16_dinov3", PLAIN), ("beit_base_patch16_224", PLAIN),
+     ("eva02_tiny_patch14_336", PLAIN | {"img_size": 56}), ("vit_base_patch16_siglip_224", PLAIN),
+     ("vit_base_patch16_clip_224", PLAIN),
+     ("swin_tiny_patch4_window7_224", WINDOWS), ("swinv2_tiny_window8_256", WINDOWS)],
+)  # fmt: skip
+def test_features_only_have_timms_layout_in_every_family(name, small, given):
+    """timm's maps are (B, D, h, w), of Swin (B, h, w, D), but with its getter."""
+    theirs = timm.create_model(name, **small)
+    state = zoo.load_state(timm.create_model(f"zoo_{name}", **small), theirs.state_dict(), "timm")
+    made = [
+        timm.create_model(n, **small, **given, features_only=True) for n in (name, f"zoo_{name}")
+    ]
+    for net, source in zip(made, (theirs, state), strict=True):
+        inner = getattr(net, "model", net)
+        have = {
+            k.replace("layers.", "layers_") if inner is net else k: v
+            for k, v in source.state_dict().items()
+        }
+        inner.load_state_dict({k: v for k, v in have.items() if k in inner.state_dict()})
+    x = pixels(small["img_size"])
+    with torch.no_grad():
+        wanted, found = (net.eval()(x) for net in made)
+    for one, other in zip(found, wanted, strict=True):
+        close(one, other)
+    one, other = (net.feature_info for net in made)
+    assert (one.channels(), one.reduction()) == (other.channels(), other.reduction())
+    assert made[0].output_fmt == made[1].output_fmt
+
+
+@pytest.mark.parametrize("name, way", [(VIT, "list"), (SWIN, "hook"), (SWIN, "dict"), (VIT, "fx")])
+def test_a_way_that_finds_no_maps_is_refused(name, way):
+    with pytest.raises(OptionError, match=f"create_model takes the feature_cls .*got '{way}'"):
+        timm.create_model(name, features_only=True, feature_cls=way)
 
 
 @pytest.mark.parametrize("name", ["vit_tiny_patch16_224", "swin_tiny_patch4_window7_224"])

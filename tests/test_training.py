@@ -386,6 +386,20 @@ def test_a_batch_that_cannot_be_shared_out_is_refused(options, given, says):
     assert not Path(options["run.dir"]).exists()
 
 
+@pytest.mark.parametrize("split", ["val", "test"])
+def test_a_split_of_fewer_rows_than_devices_is_refused(options, pictures, tmp_path, split):
+    """A process without rows would have no batch."""
+    for name in COLOURS:
+        few = tmp_path / "few" / name / "0.png"
+        few.parent.mkdir(parents=True)
+        few.write_bytes((pictures / split / name / "0.png").read_bytes())
+    given = {**options, f"data.{split}": str(tmp_path / "few"), "hw.devices": 4}
+    says = f"got 4 for 3 of {split}: give --hw.devices 2 or more rows to --data.{split}"
+    with pytest.raises(UserError, match=f"hw.devices takes at most .*; {says}"):
+        training.train(RECIPE, given)
+    assert not Path(options["run.dir"]).exists()
+
+
 def test_a_device_that_is_not_here_is_refused(options, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(UserError, match=r"hw.accelerator.*'gpu'.*--hw.accelerator cpu"):

@@ -3,10 +3,11 @@
 A table is a tuple of `Rule(theirs, ours)`. In both columns `{i}` and `{s}` stand for the same
 numbers and `*` for `weight` and `bias`. The table is applied to the keys that our model has, so a
 rule for a part that this model lacks lies idle; but every tensor of both sides must be accounted
-for, or one error lists all that are not.
+for, or one error has all that are not.
 """
 
 import functools
+import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,13 +17,22 @@ import torch
 from einops import EinopsError, rearrange
 from torch import Tensor
 
-from zoo.errors import UserError
+from zoo.errors import UserError, cut, some
 
 State = dict[str, Tensor]
 
 
 class ConversionError(UserError):
-    """Tensors that no rule accounts for, or that have another shape than the model's."""
+    """Tensors that no rule accounts for, or that have another shape than the model's.
+
+    The message names the first few; `problems` are all of them, a line for each, `left` is how many
+    stay if what the `hint` says is done.
+    """
+
+    def __init__(self, wants: str, problems: Sequence[str] = (), hint: str = "", left: int = 0):
+        told = f"{wants}: {some(problems, between='; ')}" if problems else wants
+        super().__init__(f"{told}; {hint}" if hint else told)
+        self.wants, self.problems, self.hint, self.left = wants, tuple(problems), hint, left
 
 
 @dataclass(frozen=True)
@@ -123,13 +133,41 @@ class Plan:
 
     @property
     def problems(self) -> list[str]:
-        """In words."""
+        """In words; what is missing and unknown by turns, so that the first few show both."""
         wanted = {name: key for key, (_, names) in self.rules.items() for name in names}
-        return [
-            *(f"{key}: the model has it, no rule makes it" for key in self.orphans),
-            *(f"{k}: missing (wanted for {wanted.get(k, 'what follows')})" for k in self.missing),
-            *(f"{key}: unknown" for key in self.unknown),
-        ]
+        sides = (
+            [f"{key}: the model has it, no rule makes it" for key in self.orphans],
+            [f"{k}: missing (wanted for {wanted.get(k, 'what follows')})" for k in self.missing],
+            [f"{key}: unknown" for key in self.unknown],
+        )
+        return [line for lines in itertools.zip_longest(*sides) for line in lines if line]
+
+    @functools.cached_property
+    def hint(self) -> tuple[str, int]:
+        """What to do where all unknown keys, or all that are missing, begin alike; and how many
+        problems are then left."""
+        hints, left = [], len(self.problems)
+        less = "leave them out if that part is not wanted"
+        more = "add them, or build the model without it"
+        for kind, keys, others, do, else_ in (
+            ("unknown", self.unknown, self.missing, "take it off", less),
+            ("missing", self.missing, self.unknown, "put it before", more),
+        ):
+            begin, starts = f"all {len(keys)} {kind} keys begin with", _starts(keys)
+            for start in starts:
+                if fit := len({key.removeprefix(start) for key in keys} & {*others}):
+                    return f"{begin} {cut(start)!r}: {do}, and {fit} fit", left - 2 * fit
+            hints += [f"{begin} {cut(starts[-1])!r}: {else_}"] if starts else []
+        return "; ".join(hints), left
+
+
+def _starts(keys: Sequence[str]) -> list[str]:
+    """What several keys all begin with, up to each dot or slash, shortest first."""
+    if len(keys) < 2:
+        return []
+    first, last = min(keys), max(keys)  # what these two share, all between them do
+    starts = [first[: hit.end()] for hit in re.finditer(r"[./]", first)]
+    return [start for start in starts if last.startswith(start)]
 
 
 def _plan(rules: Sequence[Rule], ours: Iterable[str], theirs: Iterable[str], parts: Parts) -> Plan:
@@ -162,12 +200,12 @@ def detect(
 
     ConversionError lists for the nearest one what is missing and what is unknown.
     """
-    found = {name: _plan(rules, ours, theirs, parts).problems for name, rules in layouts.items()}
-    nearest = min(found, key=lambda layout: len(found[layout]))
-    if problems := found[nearest]:
-        wants = f"These are the keys of none of the layouts {', '.join(found)}"
-        listed = f"{len(problems)} differ from the nearest, {nearest}: {'; '.join(problems)}"
-        raise ConversionError(f"{wants}; {listed}")
+    plans = {name: _plan(rules, ours, theirs, parts) for name, rules in layouts.items()}
+    nearest = min(plans, key=lambda name: (plans[name].hint[1], len(plans[name].problems)))
+    if problems := plans[nearest].problems:
+        wants = f"These are the keys of none of the layouts {', '.join(plans)}"
+        differ = f"{len(problems)} differ from the nearest, {nearest}"
+        raise ConversionError(f"{wants}; {differ}", problems, *plans[nearest].hint)
     return nearest
 
 
@@ -176,13 +214,17 @@ def from_theirs(
     theirs: Mapping[str, Tensor],
     shapes: Mapping[str, torch.Size],
     parts: Parts = ALONE,
+    where: object = "",
 ) -> tuple[State, State]:
     """Their state dict -> (ours, what is carried), for a model whose keys have `shapes`.
 
-    ConversionError lists everything that is wrong.
+    ConversionError lists everything that is wrong, NaN and infinity too; `where` they come from
+    is named in it.
     """
     plan = _plan(rules, shapes, theirs, parts)
-    carried, ours, problems = {key: theirs[key] for key in plan.carried}, {}, plan.problems
+    carried, ours = {key: theirs[key] for key in plan.carried}, {}
+    found = {key: fault(tensor) for key, tensor in theirs.items()}
+    problems = [*(f"{key}: {told}" for key, told in found.items() if told), *plan.problems]
     for name, tensor in plan.made.items():
         stored = theirs.get(name, tensor)
         if not same(stored, tensor):
@@ -207,8 +249,9 @@ def from_theirs(
         if rule.piece:
             carried[names[0]] = theirs[names[0]]  # for the shares that no rule takes
     if problems:
-        found = f"loading found {len(problems)} tensors that do not fit"
-        raise ConversionError(f"{found}: {'; '.join(problems)}")
+        loading = f"loading {where}" if where else "loading"
+        wants = f"{loading} found {len(problems)} tensors that do not fit"
+        raise ConversionError(wants, problems, plan.hint[0])
     return ours, carried
 
 
@@ -221,8 +264,8 @@ def to_theirs(
     """Our state dict -> theirs, the exact inverse of `from_theirs`."""
     plan, theirs = _plan(rules, ours, (), parts), dict(carried or {})
     if plan.orphans:
-        listed = ", ".join(plan.orphans)
-        raise ConversionError(f"this layout has no place for {len(plan.orphans)} tensors: {listed}")
+        wants = f"this layout has no place for {len(plan.orphans)} tensors"
+        raise ConversionError(wants, plan.orphans)
     theirs, shared = plan.made | theirs, {}
     for key, (rule, names) in plan.rules.items():
         rows = len(ours[key])
@@ -263,6 +306,17 @@ def _shaped(tensor: Tensor, form: str, backbone: Any) -> Tensor:
     if "H" in form and "(" in form:
         sizes["H"] = backbone.stages[0].block.attn.heads
     return rearrange(tensor, form, **sizes)
+
+
+def fault(tensor: Tensor) -> str:
+    """Why a tensor's values are none for a model, "" where they may be: they must be there, and
+    finite in the type that is computed with."""
+    if tensor.is_meta:
+        return "has no values (device meta)"
+    real = tensor.is_floating_point()
+    if not real or tensor.to(torch.get_default_dtype()).isfinite().all():
+        return ""
+    return "holds NaN or infinity: take an earlier checkpoint"
 
 
 def same(a: Tensor, b: Tensor) -> bool:

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
+SHOWN, CUT = 8, 200  # so many names at most stand in a sentence, and so much of each
 DIRECTIONS = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 
 
@@ -47,9 +48,12 @@ def require(ok: object, sentence: str, key: str = "") -> None:
 
 def suggest(word: str, choices: Iterable[str]) -> str:
     """The closest choice as the end of a sentence, `; did you mean 'x'?`, or nothing where none is
-    close."""
-    close = difflib.get_close_matches(word, list(choices), n=1, cutoff=0.5)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    close. It is never the word itself, which was refused; one that only looks like it is spelled in
+    escapes."""
+    others = [choice for choice in choices if choice != word]
+    close = difflib.get_close_matches(word, others, n=1, cutoff=0.5)
+    alike = close and len({unicodedata.normalize("NFKC", w) for w in (word, *close)}) == 1
+    return f"; did you mean {ascii(close[0]) if alike else repr(close[0])}?" if close else ""
 
 
 def one_of(owner: str, option: str, value: object, choices: Iterable[str]) -> str:
@@ -58,9 +62,22 @@ def one_of(owner: str, option: str, value: object, choices: Iterable[str]) -> st
     if value not in known:
         hint = suggest(str(value), known)
         raise OptionError(
-            f"{owner} takes the {option} {', '.join(known)}; got {value!r}{hint}", option
+            f"{owner} takes the {option} {', '.join(known)}; got {cut(repr(value))}{hint}", option
         )
     return str(value)
+
+
+def some(names: Iterable[object], most: int = SHOWN, between: str = ", ") -> str:
+    """ "a, b, c", or "a, b and 7 more", as names stand in a sentence."""
+    texts = [cut(name) for name in names]
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return between.join(texts[:most]) + more
+
+
+def cut(text: object) -> str:
+    """A text; without its middle where it is longer than CUT."""
+    text = str(text)
+    return text if len(text) <= CUT else f"{text[: CUT // 2]}...{text[-CUT // 2 :]}"
 
 
 def too_large(error: BaseException) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from zoo.errors import OptionError, UserError
+from zoo.errors import OptionError, UserError, cut, some
 from zoo.shapes import pair
 
 
@@ -99,16 +99,17 @@ def columns(config: Mapping[str, Any], place: Path) -> tuple[str, dict[str, Any]
     known = [kind for kind in KINDS if kind.type == type_]
     if not known:
         types = ", ".join(dict.fromkeys([*(kind.type for kind in KINDS), *TOWERS]))
-        raise UserError(f"load takes config.json of {types}; that of {place} is of {type_!r}")
+        got = f"that of {place} is of {cut(repr(type_))}"
+        raise UserError(f"load takes config.json of {types}; {got}")
     wrong = [[k for k, v in kind.needs.items() if config.get(k, v) != v] for kind in known]
     other = min(wrong, key=len)
     kind = known[wrong.index(other)]
     if other:
-        has = ", ".join(f"{k} {config[k]!r}" for k in other)
+        has = some(f"{k} {config[k]!r}" for k in other)
         raise UserError(f"load takes a usual {type_}; {place} has {has}")
     lacks = [key for key in kind.keys.values() if key not in config]
     if lacks:
-        raise UserError(f"load takes a whole config.json; that of {place} lacks {', '.join(lacks)}")
+        raise UserError(f"load takes a whole config.json; that of {place} lacks {some(lacks)}")
     found: dict[str, Any] = {column: config[key] for column, key in kind.keys.items()}
     found = {k: tuple(v) if isinstance(v, list) else v for k, v in found.items()}
     if "activation" in found:
@@ -117,7 +118,7 @@ def columns(config: Mapping[str, Any], place: Path) -> tuple[str, dict[str, Any]
            if not (v in ACTIVATIONS.values() if k == "activation"
                    else isinstance(v, (int, float, *([tuple] if k in LISTS else []))))]  # fmt: skip
     if odd:
-        raise UserError(f"load takes a config.json of numbers; {place} has {', '.join(odd)}")
+        raise UserError(f"load takes a config.json of numbers; {place} has {some(odd)}")
     hidden = config.get("intermediate_size", 4 * found["dim"])
     if "ratio" in found:
         found["ratio"] = hidden / found["dim"]
@@ -140,7 +141,7 @@ def trained(found: Mapping[str, Any], place: Path) -> dict[str, Any]:
     last = 2 ** (len(windows) - 1)  # how much coarser the last stage's grid is
     sides = [max(windows[-1] * last // 2**stage, windows[-1]) for stage in range(len(windows))]
     if windows != tuple(min(windows[0], side) for side in sides):
-        raise UserError(f"load takes windows that a picture cuts; {place} has {windows}")
+        raise UserError(f"load takes windows that a picture cuts; {place} has {cut(windows)}")
     return {"trained": windows[0], "trained_size": windows[-1] * last * found["patch"]}
 
 
@@ -150,7 +151,9 @@ def kind_of(model: Any) -> Kind:
     kinds = [kind for kind in KINDS if kind.family == family]
     if not kinds:
         takes = ", ".join(dict.fromkeys(kind.family for kind in KINDS))
-        raise OptionError(f"save in transformers' layout takes {takes}; got {family}", "layout")
+        todo = "state_for('hf') gives the tensors alone"
+        wants = f"save in transformers' layout takes {takes}"
+        raise OptionError(f"{wants}; got {family}: {todo}", "layout")
     return next((k for k in kinds if bool(registers) == ("registers" in k.keys)), kinds[0])
 
 

@@ -1,7 +1,7 @@
 """`load`: a model from a folder, a file or the Hub, in whoever's layout, whole or not at all.
 
-What was done with each tensor is said in a report, and every tensor that does not fit is listed in
-one error.
+What was done with each tensor is said in a report, and every tensor that does not fit is in one
+error, which names the first few.
 """
 
 import json
@@ -18,11 +18,11 @@ from torch import Tensor
 from zoo import checkpoint, facts, giving, hf, weights
 from zoo.configs import configs_for, find
 from zoo.convert import ConversionError, detect
-from zoo.errors import OptionError, UserError, suggest
+from zoo.errors import OptionError, UserError, require, some, suggest
 from zoo.extend import families
 from zoo.families import Family
 from zoo.model import Model, load_state, parts_of
-from zoo.registry import create, from_saved
+from zoo.registry import from_saved, made_for
 from zoo.resizing import changed
 
 log = logging.getLogger("zoo")
@@ -46,9 +46,8 @@ class Report:
     def __str__(self) -> str:
         parts = [f"{self.loaded} tensors loaded from {self.source}", f"layout: {self.layout}"]
         parts += self.notes
-        for what in ("resized", "renewed"):
-            keys = getattr(self, what)
-            parts += [f"{len(keys)} {what} ({', '.join(keys[:4])})"] if keys else []
+        for keys, what in ((self.resized, "resized"), (self.renewed, "new on purpose")):
+            parts += [f"{len(keys)} {what} ({some(keys, 4)})"] if keys else []
         return "; ".join([*parts, *([f"{self.carried} carried"] if self.carried else [])])
 
 
@@ -65,24 +64,31 @@ def load(
     `where` is a folder that `model.save` or a run wrote, a folder or a file of weights in the
     layout of timm, transformers, torchvision or the authors (`.safetensors`, `.pth`, several files
     with an index), or a name of the Hub (`owner/model`, `owner/model@revision`). `name` says what a
-    bare file is ("vit_base_patch16_224"), `layout` whose keys it has; else its folder's config.json
-    and the keys themselves do; a name with a tag of timm's ("vit_base_patch16_224.augreg_in1k")
-    also says how pictures are read. `classes` renews the last Linear, with random weights, for
-    other labels, and keeps all else; `size`, `patch`, `channels` and `window` fit tables and
-    kernels to other pictures, any other option changes what has no weights (`drop_path=0.1`).
-    `model.record.report` says what was done.
+    bare file is ("vit_base_patch16_224"), `layout` whose keys it has; else the config.json of its
+    folder (a file of a usual name beside one stands for the folder) and the keys themselves do; a
+    name with a tag of timm's ("vit_base_patch16_224.augreg_in1k") also says how pictures are read.
+    `classes` renews the last Linear, with random weights, for other labels, and what options change
+    in the shape of the head (`**{"head.pool": "attention"}`), and keeps all else; `size`, `patch`,
+    `channels` and `window` fit tables and kernels to other pictures, any other option changes what
+    has no weights (`drop_path=0.1`). `model.record.report` says what was done.
 
-    UserError where a file is missing or broken, ConversionError with all tensors that do not fit.
+    UserError where a file is missing or broken, ConversionError for tensors that do not fit, or
+    hold NaN or infinity: its message names the first few, its attribute `problems` all of them.
     """
     if not isinstance(where, str | Path) or not str(where):
         takes = "load takes a folder, a file or a model of the Hub"
         raise UserError(f"{takes} as text or a Path; got {where!r}")
+    for key, text in (("name", name), ("layout", layout)):
+        require(isinstance(text, str | None), f"load takes a {key} as text; got {text!r}", key)
     place = Path(where).expanduser()
     if not place.exists() and isinstance(where, str) and where.count("/") == 1:
         if place.parent.is_dir():  # a slip in a path, and no name of the Hub
             hint = suggest(place.name, [p.name for p in place.parent.iterdir()])
             raise UserError(f"load takes a folder or a file; there is no {place}{hint}")
         place = weights.fetch(where)
+    if name is None and (place.parent / checkpoint.CONFIG).is_file():
+        found = next((f for n in weights.NAMES if (f := place.parent / n).is_file()), None)
+        place = place.parent if place == found else place  # the file stands for its folder
     theirs = is_foreign(place)
     model = read_foreign(place, name, layout) if theirs else saved(place)
     own = (None, model.record.name), (None, "zoo")
@@ -149,11 +155,10 @@ def foreign(place: Path, name: str | None, layout: str | None) -> Model:
     """A model from another library's file or folder, at its own size, with its own head."""
     file = weights.find_weights(place)
     state, notes = weights.read_weights(file)
-    check_numbers(state, file)
     config = read_config(file.parent / checkpoint.CONFIG) if place.is_dir() else {}
     make = made_of(name, config, place)
     native, found = fitting(make, state, layout, place)
-    load_state(native, state, found, assign=True)
+    load_state(native, state, found, assign=True, where=file)
     native = native.to(torch.get_default_dtype())
     carried = len(native.record.carried.get(found, {}))
     report = Report(str(place), found, tuple(notes), len(state) - carried, (), (), carried)
@@ -166,15 +171,6 @@ def foreign(place: Path, name: str | None, layout: str | None) -> Model:
         report=report,
     )
     return native
-
-
-def check_numbers(state: Mapping[str, Tensor], file: Path) -> None:
-    """ConversionError that lists the tensors which hold NaN or infinity."""
-    real = {key: t for key, t in state.items() if t.is_floating_point()}
-    bad = [key for key, t in real.items() if not t.to(torch.get_default_dtype()).isfinite().all()]
-    if bad:
-        wants = f"load takes finite weights; in {file} {len(bad)} tensors are not"
-        raise ConversionError(f"{wants}: {', '.join(bad)}")
 
 
 @dataclass(frozen=True)
@@ -193,7 +189,7 @@ class Make:
     @property
     def family(self) -> Family:
         """Whose rules hold."""
-        return find(self.name)[0]
+        return find(self.name, "load")[0]
 
     @property
     def listed(self) -> str | None:
@@ -204,7 +200,8 @@ class Make:
     def build(self, told: Mapping[str, Any], head: Mapping[str, Any]) -> Model:
         """The model on the meta device, with the facts of a layout and options of its head."""
         with torch.device("meta"):
-            return create(self.name, **{**told, **self.columns, **head})
+            options = {**told, **self.columns, **head}
+            return made_for("load", self.name, options.pop("classes", None), options)
 
 
 # What files may hold; last a head without its last Linear, as the pooler of a body.
@@ -225,7 +222,8 @@ def made_of(name: str | None, config: Mapping[str, Any], place: Path) -> Make:
     if not known:
         raise OptionError(
             f"load takes the name of what a bare file holds; {place} does not say: give name=, "
-            "such as vit_base_patch16_224 (zoo.list_models())",
+            "such as vit_base_patch16_224 (zoo.list_models()), or put it as model.safetensors or "
+            'pytorch_model.bin beside a config.json {"architecture": "vit_base_patch16_224"}',
             "name",
         )
     args = config.get("model_args") if name is None else None
@@ -238,7 +236,7 @@ def made_of(name: str | None, config: Mapping[str, Any], place: Path) -> Make:
     ]
     if other:
         wants = f"load takes timm's models with model_args of {', '.join(ARGS)}"
-        raise OptionError(f"{wants}; {place} has {', '.join(other)}", "name")
+        raise OptionError(f"{wants}; {place} has {some(other)}", "name")
     columns = {ours: args[key] for key, ours in ARGS.items() if key in args}
     columns = {k: tuple(v) if isinstance(v, list) else v for k, v in columns.items()}
     columns |= {k: giving.square(columns[k]) for k in ("patch", "window") if k in columns}
@@ -253,7 +251,7 @@ def usual(name: str, key: str, value: Any) -> bool:
     """Whether an argument of timm's says what a model by that name is anyway."""
     if key != "global_pool":
         return False
-    head = configs_for(name, None, {})[2]["head"]
+    head = configs_for(name, None, {}, "load")[2]["head"]
     return giving.POOLS.get(value) == getattr(head, "pool", None)
 
 
@@ -273,7 +271,7 @@ def fitting(
 ) -> tuple[Model, str]:
     """-> (the model whose keys are those of the state dict, the layout). ConversionError that lists
     what is missing and unknown in the nearest."""
-    family, errors = make.family, []
+    family, errors = make.family, list[ConversionError]()
     built: dict[str, Model] = {}  # most layouts need the same few models
     if layout is not None and layout not in family.rules:
         hint = suggest(layout, family.rules) or f"; there are {', '.join(family.rules)}"
@@ -290,13 +288,14 @@ def fitting(
                     raise
                 continue  # there is no head to have options
             except ConversionError as error:
-                errors.append(str(error))
+                errors.append(error)
                 continue
             if "classes" in head:
                 model = make.build(told, {"classes": classes_in(model, state, one)})
             return model, one
-    nearest = min(errors, key=lambda text: text.count(";"))
-    raise ConversionError(f"{place} is no {family.name} in a layout that is known: {nearest}")
+    nearest = min(errors, key=lambda error: (error.left, len(error.problems)))
+    wants = f"{place} is no {family.name} in a layout that is known: {nearest.wants}"
+    raise ConversionError(wants, nearest.problems, nearest.hint, nearest.left)
 
 
 def classes_in(model: Model, state: Mapping[str, Tensor], layout: str) -> int:
@@ -306,7 +305,7 @@ def classes_in(model: Model, state: Mapping[str, Tensor], layout: str) -> int:
             given = [state[name] for name in names]
             if all(tensor.ndim == 2 for tensor in given):
                 return sum(tensor.shape[1 if rule.transpose else 0] for tensor in given)
-            got = ", ".join(f"{name} {tuple(state[name].shape)}" for name in names)
+            got = some(f"{name} {tuple(state[name].shape)}" for name in names)
             raise ConversionError(f"load takes a head that is a matrix; got {got}")
     raise ConversionError(f"no rule of {layout} makes head.out.weight")
 

@@ -142,12 +142,11 @@ class Model(nn.Module):
         With `layout` "timm" or "hf" as a folder that `timm.create_model("local-dir:FOLDER",
         pretrained=True)` and `transformers.AutoModel...from_pretrained(FOLDER)` take as their own,
         with "torchvision" as the state dict FOLDER/model.pth. OptionError where the family has no
-        such layout.
+        such layout, and for a model that the library would build otherwise by what is written.
         """
         if layout != "zoo":
-            self.rules_for(layout)
-            writers = self.record.writers
-            one_of("save", "layout", layout, writers)
+            rules, writers = self.record.rules, self.record.writers
+            one_of("save", "layout", layout, ["zoo", *(name for name in writers if name in rules)])
             return checkpoint.write_foreign(folder, *writers[layout](self))
         parts = {"adapter": self.adapter, "backbone": self.backbone, "head": self.head}
         state, prepare = self.state_dict(), self.record.preprocess
@@ -188,16 +187,21 @@ class Model(nn.Module):
 
 
 def load_state(
-    model: Model, state: Mapping[str, Tensor], layout: str = "zoo", assign: bool = False
+    model: Model,
+    state: Mapping[str, Tensor],
+    layout: str = "zoo",
+    assign: bool = False,
+    where: object = "",
 ) -> Model:
     """Copy a state dict in the given layout ("zoo", "timm") into the model, all of it or nothing.
 
-    `assign` puts the tensors themselves in place of the model's (for a model on the meta device).
-    ConversionError lists every missing, unknown or differently shaped tensor.
+    `assign` puts the tensors themselves in place of the model's (for a model on the meta device);
+    `where` they come from is named in errors. ConversionError names tensors that are missing,
+    unknown, of another shape, or hold NaN or infinity; its `problems` are all of them.
     """
     shapes = {key: tensor.shape for key, tensor in model.state_dict().items()}
     rules = tuple(Rule(key, key) for key in shapes) if layout == "zoo" else model.rules_for(layout)
-    ours, carried = convert.from_theirs(rules, state, shapes, parts_of(model))
+    ours, carried = convert.from_theirs(rules, state, shapes, parts_of(model), where)
     model.load_state_dict(ours, assign=assign)
     if carried:
         model.record = replace(model.record, carried={**model.record.carried, layout: carried})

@@ -1,4 +1,4 @@
-"""From names to models: `create` a new one, `load` a saved one, list what there is."""
+"""From names to models: `create` a new one, build a saved one again, list what there is."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from zoo.configs import SECTIONS, configs_for
-from zoo.errors import OptionError, UserError, too_large
+from zoo.errors import OptionError, UserError, some, too_large
 from zoo.extend import families, fault_of, kinds
 from zoo.families import Family
 from zoo.giving import WRITERS
@@ -35,7 +35,14 @@ def create(name: str, classes: int | Sequence[str] | None = None, **options: Any
     `head=None` gives the body alone. OptionError for an unknown name or option, with the closest
     one.
     """
-    family, labels, configs = configs_for(name, classes, options)
+    return made_for("create", name, classes, options)
+
+
+def made_for(
+    owner: str, name: str, classes: int | Sequence[str] | None, options: Mapping[str, Any]
+) -> Model:
+    """`create`, whose errors name the `owner`, which is what the user called."""
+    family, labels, configs = configs_for(name, classes, options, owner)
     prepare = preprocess_for(family, configs["adapter"])
     record = Record(family.name, name, labels, prepare, family.rules, writers=WRITERS)
     return Model(**build_parts(configs), record=record)
@@ -58,7 +65,7 @@ def from_saved(saved: dict[str, Any], state: dict[str, Tensor], where: Path) -> 
         twice = name == "labels" and each is not None and len({*each}) < len(each)
         if each is not None and (twice or count not in (None, len(each))):
             wants = f"load takes {name} for the {count} classes of the head, none twice"
-            raise UserError(f"{wants}; {where} has {list(each)}")
+            raise UserError(f"{wants}; {where} has {len(each)}: {some(each)}")
     carried: dict[str, dict[str, Tensor]] = {}
     for key in [key for key in state if key.startswith(CARRIED)]:
         layout, _, name = key.removeprefix(CARRIED).partition(".")
@@ -68,7 +75,7 @@ def from_saved(saved: dict[str, Any], state: dict[str, Tensor], where: Path) -> 
     record = replace(record, preprocess=prepare, **given)
     with torch.device("meta"):
         model = Model(**build_parts(configs), record=record)
-    return load_state(model, state, assign=True)
+    return load_state(model, state, assign=True, where=where.parent)
 
 
 def build_part(config: Any) -> Part:

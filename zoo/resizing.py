@@ -16,7 +16,8 @@ from zoo.ops import resize_bias, resize_channels, resize_kernel, resize_offsets,
 from zoo.registry import build_part, build_parts
 from zoo.shapes import pair
 
-LINEARS = ("head.out.", "head.second.")  # what other classes renew; a head's pool and norm stay
+LINEARS = ("head.out.", "head.second.")  # what other classes renew; what else fits stays
+MADE = ("dim", "depth", "depths", "heads")  # what weights are made for
 SIZED = ("size", "patch", "channels", "window")  # what may be another than that of the weights
 
 
@@ -29,18 +30,21 @@ def changed(model: Model, classes: Any, options: Mapping[str, Any]) -> Model:
     if classes is not None:
         wants = "load takes classes for a model with a head"
         require(model.head is not None, f"{wants}; {report.source} has none", "classes")
-        count, labels = count_and_labels(classes)
+        count, labels = count_and_labels(classes, "load")
         configs["head"] = replace(configs["head"], classes=count)
+    sized = [key for key in SIZED if key in vars(configs["adapter"])]
     for key, value in options.items():
+        wants = f"load takes {key} from the weights; got {value!r}: drop it"
+        require(key not in MADE, wants, key)
         fields = vars(configs["adapter"])
-        if key in SIZED and key in fields:
+        if key in sized:
             own = fields[key]
             if isinstance(own, tuple) and isinstance(value, int):
                 value = (value,) * len(own)
             value = read_option("load", key, hints_of(type(configs["adapter"]))[key], value)
             configs["adapter"] = put(configs["adapter"], key, value)
         else:
-            set_option(configs, key, value, SIZED)
+            set_option(configs, key, value, sized, "load")
     stages = getattr(Part.of_config[type(configs["adapter"])], "stages_of", None)
     if stages is not None and configs["adapter"] != model.adapter.config:
         configs["backbone"] = replace(configs["backbone"], stages=stages(configs["adapter"]))
@@ -49,17 +53,16 @@ def changed(model: Model, classes: Any, options: Mapping[str, Any]) -> Model:
         made = configs["adapter"]
         sides = zip(pair(made.size), pair(made.patch), strict=True)
         grid = tuple(side // patch for side, patch in sides)
-        set_option(configs, "block.attn.position", replace(kind, grid=grid), SIZED)
+        set_option(configs, "block.attn.position", replace(kind, grid=grid), (), "load")
     if options:
         target = Model(**build_parts(configs))
     else:  # the same parts, with another head
         target = Model(model.adapter, model.backbone, build_part(configs["head"]))
     target = target.to(next(model.parameters()).dtype)
-    fresh = LINEARS if classes is not None else ()
-    resized = transfer(model, target, fresh)
+    resized, renewed = transfer(model, target, classes is not None)
     prepare = record.preprocess and prepared(record.preprocess, configs["adapter"], options)
-    renewed = tuple(k for k in target.state_dict() if k.startswith(fresh)) if fresh else ()
-    report = replace(report, resized=resized, renewed=renewed, loaded=report.loaded - len(renewed))
+    dropped = [k for k in model.state_dict() if k in renewed or k not in target.state_dict()]
+    report = replace(report, resized=resized, renewed=renewed, loaded=report.loaded - len(dropped))
     scale = None if classes is not None else record.scale
     target.record = replace(record, labels=labels, preprocess=prepare, scale=scale, report=report)
     return target
@@ -75,16 +78,19 @@ def prepared(prepare: Any, adapter: Any, options: Mapping[str, Any]) -> Any:
     return prepare
 
 
-def transfer(source: Model, target: Model, fresh: tuple[str, ...]) -> tuple[str, ...]:
-    """Copy all weights but those that begin as `fresh`, made for the target's size. -> the keys
-    that were resized. ConversionError lists those that fit nothing."""
-    state, resized, wrong = source.state_dict(), [], []
+def transfer(source: Model, target: Model, renew: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Copy all weights, made for the target's size. -> the keys that were resized, those that are
+    new: with `renew` the last Linear of the head, and what else of the head has another shape or
+    was not there. ConversionError lists those that fit nothing."""
+    state, resized, renewed, wrong = source.state_dict(), [], [], []
     made: dict[str, Tensor] = {}
     for key, own in target.state_dict().items():
-        if fresh and key.startswith(fresh):
-            made[key] = own
-            continue
         given = state.get(key)
+        fits = given is not None and given.shape == own.shape
+        if renew and key.startswith("head.") and (key.startswith(LINEARS) or not fits):
+            made[key] = own
+            renewed.append(key)
+            continue
         if given is None:
             wrong.append(f"{key}: there are no weights for it")
             continue
@@ -93,12 +99,15 @@ def transfer(source: Model, target: Model, fresh: tuple[str, ...]) -> tuple[str,
             resized.append(key)
         if made[key].shape != own.shape:
             wrong.append(f"{key}: {tuple(given.shape)}, the model's is {tuple(own.shape)}")
-    wrong += [f"{key}: the model has no place for it" for key in state.keys() - made.keys()
-              if not (fresh and key.startswith(fresh))]  # fmt: skip
+    wrong += [f"{key}: the model has no place for it" for key in state
+              if key not in made and not (renew and key.startswith("head."))]  # fmt: skip
     if wrong:
-        raise ConversionError(f"load takes options that keep the weights; {'; '.join(wrong)}")
-    target.load_state_dict(made)
-    return tuple(resized)
+        head = all(line.startswith("head.") for line in wrong)
+        todo = "give classes= too, which makes what does not fit of the head anew" if head else ""
+        raise ConversionError("load takes options that keep the weights", wrong, todo)
+    shapes_alone = next(target.parameters()).is_meta  # nothing can be copied there
+    target.load_state_dict(made, assign=shapes_alone)
+    return tuple(resized), tuple(renewed)
 
 
 def fitted(key: str, tensor: Tensor, source: Any, target: Any) -> Tensor:

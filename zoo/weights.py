@@ -19,7 +19,7 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from zoo.errors import UserError
+from zoo.errors import UserError, some
 
 State = dict[str, Tensor]
 INDEX = ".index.json"  # names the file of each tensor, where there are several
@@ -119,18 +119,18 @@ def read_weights(path: Path) -> tuple[State, list[str]]:
     while not any(isinstance(value, Tensor) for value in held.values()):
         name = next((n for n in NESTED if isinstance(held.get(n), Mapping)), None)
         if name is None:
-            has = ", ".join(map(str, [*held][:5])) or "nothing"
+            has = some(held) or "nothing"
             raise UserError(f"{TAKES}; {path} holds no tensors but {has}")
         if len(notes) == DEEPEST:
             raise UserError(
                 f"{TAKES}; {path} holds {name!r} within itself, {DEEPEST} times and more"
             )
         left = [str(key) for key in held if key != name]
-        notes.append(f"taken from {name!r}" + (f", beside {', '.join(left[:5])}" if left else ""))
+        notes.append(f"taken from {name!r}" + (f", beside {some(left)}" if left else ""))
         held = held[name]
     wrong = [str(k) for k, v in held.items() if not (isinstance(v, Tensor) and isinstance(k, str))]
     if wrong:
-        raise UserError(f"{TAKES}; in {path} {', '.join(wrong[:5])} are no tensors")
+        raise UserError(f"{TAKES}; in {path} {some(wrong)} are no tensors")
     for prefix in PREFIXES * 2:  # one may stand in the other
         if all(key.startswith(prefix) for key in held):
             held = {key.removeprefix(prefix): value for key, value in held.items()}
@@ -212,9 +212,9 @@ def read_shards(index: Path) -> tuple[State, list[str]]:
         part, _ = read_weights(index.parent / name)
         twice = sorted(part.keys() & state.keys())
         if twice:
-            raise UserError(f"{index} has {', '.join(twice[:5])} in two files")
+            raise UserError(f"{index} has {some(twice)} in two files")
         state |= part
     lost = sorted(where.keys() ^ state.keys())
     if lost:
-        raise UserError(f"{index} and its files differ in {', '.join(lost[:5])}")
+        raise UserError(f"{index} and its files differ in {some(lost)}")
     return state, [f"from {len(files)} files"]

@@ -38,6 +38,7 @@ COMMANDS: dict[str, Command] = {
     "show": later("showing", "show"),
     "copy": later("commands", "copy"),
 }
+SLOW = ("train", "evaluate", "predict")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -121,7 +122,15 @@ def command(words: list[str]) -> int:
     refuse(f"zoo {args.command}", extra, None if args.takes_keys else args.parser)
     if flags and not args.takes_keys:
         raise UserError(f"zoo {args.command} takes no keys of a config; got --{next(iter(flags))}")
+    if args.command in SLOW:
+        announce()
     return COMMANDS[args.command](args, typed(flags))
+
+
+def announce() -> None:
+    """Say on a terminal what the first seconds are for, which on a cold disk are many."""
+    if sys.stderr.isatty() and "torch" not in sys.modules:
+        print("loading torch ...", file=sys.stderr, flush=True)
 
 
 def run_script(run: Callable[[Any], Any], words: list[str]) -> int:
@@ -134,6 +143,7 @@ def run_script(run: Callable[[Any], Any], words: list[str]) -> int:
     parser.add_argument("--debug", action="store_true", help="show tracebacks")
     args, extra = parser.parse_known_args(rest)
     refuse(parser.prog, extra)
+    announce()
     from zoo.cli.commands import train_with
 
     train_with(args.config, typed(flags), run)

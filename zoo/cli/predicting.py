@@ -21,7 +21,7 @@ from zoo.data.layout import ENDINGS as FILES
 from zoo.data.layout import files_below, is_kind
 from zoo.data.splits import Column
 from zoo.data.table import READERS, is_table, read_tables
-from zoo.errors import SampleError, UserError, seen
+from zoo.errors import SampleError, UserError, seen, some
 
 MASKS = Masks(Path("masks"))
 CHUNK = 64  # samples that are asked for at once
@@ -65,7 +65,7 @@ def predict(args: argparse.Namespace, flags: Flags) -> int:
     answers = answer(model, samples, args.on_bad, Masks(args.masks))
     first = next(answers, None)
     if first is None:
-        raise UserError(f"zoo predict takes {kind}s; {', '.join(args.files) or 'stdin'} holds none")
+        raise UserError(f"zoo predict takes {kind}s; {some(args.files) or 'stdin'} holds none")
     bad: Counter[str] = Counter()
     answers = counted(chain([first], answers), bad)
     if args.out:

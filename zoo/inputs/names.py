@@ -5,16 +5,14 @@ import stat
 from collections.abc import Iterable
 from pathlib import Path
 
-from zoo.errors import seen
+from zoo.errors import seen, some
 
 LISTED = 5  # so many names at most stand in a sentence
 
 
 def listed(names: Iterable[object], most: int = LISTED) -> str:
     """ "a, b, c", or "a, b and 7 more", each printable."""
-    texts = [printable(name) for name in names]
-    more = f" and {len(texts) - most} more" if len(texts) > most else ""
-    return ", ".join(texts[:most]) + more
+    return some(map(printable, names), most)
 
 
 def is_text(name: object) -> bool:

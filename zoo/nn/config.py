@@ -9,7 +9,7 @@ import typing
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Self, TypeVar
 
-from zoo.errors import OptionError, one_of, require, suggest
+from zoo.errors import OptionError, cut, one_of, require, suggest
 
 C = TypeVar("C")
 hints_of = functools.cache(typing.get_type_hints)
@@ -76,7 +76,7 @@ def read_option(owner: str, name: str, hint: Any, value: Any, default: Any = Non
     try:
         made = read(hint, value)
     except TypeError:
-        raise OptionError(f"{wants}; got {value!r}", name) from None
+        raise OptionError(f"{wants}; got {cut(repr(value))}", name) from None
     numbers = made if isinstance(made, tuple) else (made,)
     numbers = [n for n in numbers if isinstance(n, (int, float)) and not isinstance(n, bool)]
     least = 0 if default == 0 or name in ("left", "right", "registers") else 1
@@ -88,7 +88,7 @@ def read_option(owner: str, name: str, hint: Any, value: Any, default: Any = Non
         bound, inside = "from 0 to below 1", all(0 <= n < 1 for n in numbers)
     else:
         bound, inside = "above 0", all(0 < n < math.inf for n in numbers)
-    require(inside, f"{wants} {bound}; got {value!r}", name)
+    require(inside, f"{wants} {bound}; got {cut(repr(value))}", name)
     return made
 
 

@@ -10,8 +10,8 @@ PIECE = 3_500_000  # and by a piece where they would be more
 
 
 def saves_memory(x: Tensor) -> bool:
-    """Whether what is made of x, on its way to an answer, need not be kept: on CPU, without
-    gradients, and not within a compiler's graph."""
+    """Any x -> whether what is made of it, on its way to an answer, need not be kept: on CPU,
+    without gradients, and not within a compiler's graph."""
     return x.is_cpu and not torch.is_grad_enabled() and not torch.compiler.is_compiling()
 
 

@@ -284,10 +284,20 @@ def cfgs_of(name: str) -> DefaultCfg:
 
 
 def entry(name: str) -> Callable[..., nn.Module]:
-    """What timm calls for `create_model("zoo_NAME")`."""
+    """What timm calls for `create_model("zoo_NAME")`.
+
+    With `features_only` the maps have timm's layout: (B, D, h, w), but (B, h, w, D) of several
+    stages unless `feature_cls` is "getter". OptionError for a `feature_cls` that finds no maps.
+    """
+    family, columns = find(name)
+    several = type(family.build(**columns)[0]) is SwinPatchesConfig
 
     def make(pretrained: bool = False, **options: Any) -> nn.Module:
-        features = {"out_indices": options.pop("out_indices", 3), "feature_cls": "getter"}
+        ways = ("list", "getter") if several else ("getter", "hook")  # the first is timm's own
+        way = one_of("create_model", "feature_cls", options.pop("feature_cls", ways[0]), ways)
+        wanted = options.pop("out_indices", None if several else 3)
+        features = {"out_indices": wanted, "feature_cls": "hook" if way == "hook" else "getter"}
+        features |= {"output_fmt": "NHWC"} if way == "list" else {}
         return build_model_with_cfg(
             partial(build, name), f"zoo_{name}".replace(".", "_"), pretrained,
             pretrained_filter_fn=partial(ours, name), feature_cfg=features, **options,

@@ -65,12 +65,18 @@ def with_head(
 def put_head(
     body: Model, made: type[Part], given: Mapping[str, Any], labels: Sequence[str]
 ) -> Model:
-    """The same body with a new head of a kind, for these labels."""
+    """The same body with a new head of a kind, for these labels; the report of its weights says
+    so."""
     try:
         head = made(**given)
     except OptionError as error:
         raise OptionError(str(error), f"head.{error.key}") from error
-    record = replace(body.record, labels=tuple(labels), scale=None)
+    report = body.record.report
+    if report is not None:
+        kept = report.loaded - (0 if body.head is None else len(body.head.state_dict()))
+        new = tuple(f"head.{key}" for key in head.state_dict())
+        report = replace(report, loaded=kept, renewed=(*report.renewed, *new))
+    record = replace(body.record, labels=tuple(labels), scale=None, report=report)
     return Model(body.adapter, body.backbone, head, record)
 
 

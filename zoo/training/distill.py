@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from zoo.errors import UserError
+from zoo.errors import UserError, some
 from zoo.inputs import Preprocess
 from zoo.loading import load
 from zoo.model import Model
@@ -61,7 +61,7 @@ def teacher_for(config: Config, student: Model) -> Teacher:
         raise UserError(f"{wants}; {where} has {count} for {len(ours)}: train it on them first")
     missing = [name for name in ours if labels is not None and name not in labels]
     if missing:
-        raise UserError(f"{wants}; {where} does not know {', '.join(missing[:5])}: train it on "
+        raise UserError(f"{wants}; {where} does not know {some(missing)}: train it on "
                         "them first")  # fmt: skip
     order = None if labels is None or labels == ours else [labels.index(name) for name in ours]
     return Teacher(model, own, prepare, order)

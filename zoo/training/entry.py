@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo.data.table import is_table
-from zoo.errors import UserError
+from zoo.errors import UserError, some
 from zoo.loading import load
 from zoo.training import recipes
 from zoo.training.config import Config, flatten, placing, resolve
@@ -84,7 +84,7 @@ def evaluate(
         other = sorted({*splits.labels} ^ {*(model.record.labels or ())})
         raise UserError(
             f"evaluate takes the classes that {folder} was trained on; data.train now differs in "
-            f"{', '.join(other) or 'their order'}: give --data.test FOLDER"
+            f"{some(other) or 'their order'}: give --data.test FOLDER"
         )
     if splits.test is None:
         raise UserError(f"evaluate takes a test split; {folder} has none: give --data.test FOLDER")

@@ -80,6 +80,19 @@ def plan(config: Config) -> Plan:
     return Plan(accelerator, devices, precision, reason, micro, share // micro, threads)
 
 
+def check_shares(config: Config, plan: Plan, splits: Any) -> None:
+    """UserError where a split has fewer rows than there are devices: one would have none."""
+    rows = {name: len(part) for name, part in splits.rows().items()}
+    least = min(rows, key=lambda name: rows[name])
+    if rows[least] < plan.devices:
+        batch = config.run.global_batch
+        fits = next(n for n in range(max(rows[least], 1), 0, -1) if batch % n == 0)
+        raise UserError(
+            f"hw.devices takes at most as many devices as a split has rows; got {plan.devices} for "
+            f"{rows[least]} of {least}: give --hw.devices {fits} or more rows to --data.{least}"
+        )
+
+
 def crowded(plan: Plan) -> str:
     """What to do where other programs keep half of the cores busy, in a sentence; "" elsewhere.
 

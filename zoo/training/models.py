@@ -8,7 +8,6 @@ from typing import Any
 from zoo.configs import SECTIONS, find
 from zoo.errors import OptionError, one_of, suggest
 from zoo.extend import fault_of, kinds
-from zoo.heads import Classify
 from zoo.inputs import Prepare, PrepareScene, PrepareSeries, PrepareSound, PrepareText, Preprocess
 from zoo.inputs.text import train_tokenizer
 from zoo.loading import load
@@ -165,18 +164,26 @@ def load_for(
     where: str, labels: Sequence[str], target: str = "label", options: Mapping[str, Any] = EMPTY
 ) -> Model:
     """A model of ours or of another library, changed by `options`, with a new head unless it has
-    these labels and `options` ask for no other head; a body gets one."""
+    these labels and `options` ask for no other head; a body, or another kind, gets one. What fits
+    of a head of the same kind stays, its last Linear apart."""
     mine = {key: value for key, value in options.items() if not key.startswith("head.")}
     own = {k.removeprefix("head."): v for k, v in options.items() if k not in mine}
     model = load(where, **mine)
-    head = getattr(model.head, "config", None)
-    if head is not None and getattr(head, "classes", None) is not None:
+    has = getattr(getattr(model.head, "config", None), "classes", None) is not None
+    usual, known = type(model.head).__name__ if has else "Classify", kinds("head")
+    kind = one_of("model", "head.kind", own.pop("kind", usual), known)
+    if has and kind == type(model.head).__name__:
+        if getattr(model.head.config, "target", target) != target:  # type: ignore[union-attr]  # it has a head
+            own.setdefault("target", target)
         if model.record.labels == tuple(labels) and not own:
             return model
-        return load(where, classes=list(labels), **options)
+        head = {f"head.{key}": value for key, value in own.items()}
+        return load(where, classes=list(labels), **{**mine, **head})
     pool = "class" if getattr(model.adapter, "has_class", False) else "mean"
-    made = {"dim": model.backbone.dim, "classes": len(labels), "target": target, "pool": pool}
-    return put_head(model, Classify, {**made, **own}, labels)
+    facts = {**facts_of(model.adapter, model.backbone, labels, target), "pool": pool}
+    takes = {field.name for field in fields(known[kind].Config)}
+    given = {key: value for key, value in facts.items() if key in takes}
+    return put_head(model, known[kind], {**given, **own}, labels)
 
 
 def wrong_kind(name: str, kind: str, key: str) -> OptionError:

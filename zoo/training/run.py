@@ -22,7 +22,7 @@ from zoo.training.average import Average
 from zoo.training.callbacks import BEST, LAST, Interrupt, Interrupted, Progress, checkpoints
 from zoo.training.config import Config
 from zoo.training.console import log, rank, speaking, writing
-from zoo.training.hardware import crowded, make_trainer, plan
+from zoo.training.hardware import check_shares, crowded, make_trainer, plan
 from zoo.training.metrics import chosen
 from zoo.training.tune import frozen, learning, merge
 
@@ -57,6 +57,7 @@ class Run:
             wants = "select.patience takes data with a validation split; these have none"
             raise UserError(f"{wants}: give --data.val, or leave the patience out")
         self.plan = plan(config)
+        check_shares(config, self.plan, splits)
         self.main = rank() == 0
         self.folder = files.choose_folder(config, self.main)
         self.made: list[Path] = []
