@@ -28,7 +28,7 @@ CHUNK = 64  # samples that are asked for at once
 ENDINGS = {".jsonl": "jsonl", ".json": "jsonl", ".csv": "csv", ".txt": "table", "": "table"}
 ANSWERS = (
     "label", "labels", "probability", "probabilities", "numbers", "times", "mask", "shares",
-    "error",
+    "boxes", "error",
 )  # fmt: skip
 
 
@@ -58,7 +58,7 @@ def predict(args: argparse.Namespace, flags: Flags) -> int:
     folder = folder / "model" if (folder / "model").is_dir() else folder
     model = zoo.load(folder)
     kind = getattr(model.record.preprocess, "kind", "picture")
-    kind = "picture" if kind == "scene" else kind  # it takes the same, and tells more of it
+    kind = "picture" if kind in ("scene", "boxes") else kind  # they take the same, and tell more
     alone = args.on_bad == "raise" or len(args.files) < 2
     words, column = words_of(args, kind), Input(args.input, input_of_run(folder))
     samples = chain.from_iterable([samples_in(w, kind, column, alone) for w in words])
@@ -275,7 +275,8 @@ def answer(
     model: Any, samples: Iterator[Sample], on_bad: str, masks: Masks = MASKS
 ) -> Iterator[dict[str, Any]]:
     """One dict per sample: its row, and {"label", ...}, {"labels", ...}, {"numbers"}, {"mask",
-    "shares"} or {"error"}. A sample that is an error itself is raised, or told in its row."""
+    "shares"}, {"boxes"} or {"error"}. A sample that is an error itself is raised, or told in its
+    row."""
     while chunk := list(islice(samples, CHUNK)):
         wrong = [s.source for s in chunk if isinstance(s.source, UserError)]
         if wrong and on_bad == "raise":

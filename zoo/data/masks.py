@@ -10,8 +10,8 @@ import numpy as np
 
 from zoo.data.check import duplicate_notes, look_all
 from zoo.data.columns import NAMES, check_column, input_of, surest
-from zoo.data.layout import existing_folder, files_below, find_splits, is_kind
-from zoo.data.pairs import ORDER, Pairs, Source, divided, gather, held_out_source, usable
+from zoo.data.layout import existing_folder, find_splits
+from zoo.data.pairs import ORDER, Pairs, Source, divided, gather, held_out_source, pairs_in, usable
 from zoo.data.splits import Column, Rows, Splits, fingerprint
 from zoo.data.table import is_table, place_of, read_tables
 from zoo.errors import UserError
@@ -89,40 +89,6 @@ def sources_in(path: Any, key: str, config: Any) -> tuple[dict[str, Source], lis
         both = (Column(table, name, every, folder) for name in (picture, mask))
         sources[split] = Source(root, Pairs(*both))
     return sources, list(dict.fromkeys(notes))
-
-
-def pairs_in(root: Path, key: str, notes: list[str]) -> Source:
-    """A folder with images/ and masks/ -> the pairs whose files have the same name but for the
-    ending. UserError for pictures that have no mask, or several."""
-    found: dict[str, dict[str, list[Path]]] = {}
-    for part in ("images", "masks"):
-        folder = root / part
-        if not folder.is_dir():
-            has = listed(f.name for f in sorted(root.iterdir())) or "nothing"
-            wants = f"{key} takes a folder with images and masks folders of files of the same names"
-            raise UserError(f"{wants}; {root} has {has}")
-        named = found.setdefault(part, {})
-        for file in files_below(folder, []):
-            if is_kind(file, "picture"):
-                named.setdefault(file.relative_to(folder).with_suffix("").as_posix(), []).append(
-                    file
-                )
-    images, masks = found["images"], found["masks"]
-    lacks = [name for name in images if name not in masks]
-    twice = [str(f) for part in found.values() for fs in part.values() for f in fs if len(fs) > 1]
-    wants = f"{key} takes one mask of the same name for each picture"
-    if not images:
-        raise UserError(f"{wants}; {root / 'images'} holds no pictures")
-    if lacks:
-        got = f"{len(lacks)} of {len(images)} in {root} have none ({listed(lacks)})"
-        raise UserError(f"{wants}; {got}")
-    if twice:
-        raise UserError(f"{wants}; {listed(twice)} have the same: keep one of each")
-    extra = [name for name in masks if name not in images]
-    if extra:
-        notes.append(f"{root}: left out masks without a picture: {listed(extra)}")
-    pairs = Pairs(*(tuple(part[name][0] for name in images) for part in (images, masks)))
-    return Source(root, pairs)
 
 
 def look(source: Source, split: str) -> list[Look]:

@@ -7,12 +7,14 @@ from typing import Any, NamedTuple
 
 from zoo.data.divide import check_sides, divide
 from zoo.data.folder import share_or_path
+from zoo.data.layout import files_below, is_kind
 from zoo.data.splits import Column, Rows
 from zoo.errors import UserError
 from zoo.inputs.names import listed, printable
 from zoo.inputs.scene import Pair
 
 ORDER = ("train", "val", "test")
+ONE = {"masks": "mask", "instances": "picture of numbers"}  # in words
 
 
 @dataclass(frozen=True)
@@ -130,3 +132,36 @@ def divided(rows: dict[str, Rows], shares: Mapping[str, Any], seed: int, config:
     if config.group is not None or config.time is not None:
         check_sides(rows, config)
     return notes
+
+
+def pairs_in(root: Path, key: str, notes: list[str], part: str = "masks") -> Source:
+    """A folder with images/ and masks/, or another `part`, -> the pairs whose files have the same
+    name but for the ending. UserError for pictures that have none, or several."""
+    found: dict[str, dict[str, list[Path]]] = {}
+    for name in ("images", part):
+        folder = root / name
+        if not folder.is_dir():
+            has = listed(f.name for f in sorted(root.iterdir())) or "nothing"
+            wants = f"{key} takes a folder with images and {part} folders"
+            raise UserError(f"{wants} of files of the same names; {root} has {has}")
+        named = found.setdefault(name, {})
+        for file in files_below(folder, []):
+            if is_kind(file, "picture"):
+                stem = file.relative_to(folder).with_suffix("").as_posix()
+                named.setdefault(stem, []).append(file)
+    images, masks = found["images"], found[part]
+    lacks = [name for name in images if name not in masks]
+    twice = [str(f) for each in found.values() for fs in each.values() for f in fs if len(fs) > 1]
+    wants = f"{key} takes one {ONE[part]} of the same name for each picture"
+    if not images:
+        raise UserError(f"{wants}; {root / 'images'} holds no pictures")
+    if lacks:
+        got = f"{len(lacks)} of {len(images)} in {root} have none ({listed(lacks)})"
+        raise UserError(f"{wants}; {got}")
+    if twice:
+        raise UserError(f"{wants}; {listed(twice)} have the same: keep one of each")
+    extra = [name for name in masks if name not in images]
+    if extra:
+        notes.append(f"{root}: left out {part} without a picture: {listed(extra)}")
+    pairs = Pairs(*(tuple(each[name][0] for name in images) for each in (images, masks)))
+    return Source(root, pairs)
