@@ -47,11 +47,12 @@ class Pairs(Sequence[Any]):
     def pick(self, chosen: Iterable[int]) -> "Pairs":
         """The same with some of its pairs."""
         order = tuple(chosen)
-        both = (
-            items.pick(order) if isinstance(items, Column) else tuple(items[i] for i in order)
-            for items in (self.pictures, self.told)
-        )
-        return Pairs(*both, self.kind)
+
+        def some(items: Any) -> Any:
+            lazy = isinstance(items, Column)
+            return items.pick(order) if lazy else tuple(items[i] for i in order)
+
+        return Pairs(some(self.pictures), some(self.told), self.kind)
 
     def name(self, row: int, root: Path) -> str:
         """A picture's path below its folder, or its row in the table."""
@@ -163,5 +164,5 @@ def pairs_in(root: Path, key: str, notes: list[str], part: str = "masks") -> Sou
     extra = [name for name in masks if name not in images]
     if extra:
         notes.append(f"{root}: left out {part} without a picture: {listed(extra)}")
-    pairs = Pairs(*(tuple(each[name][0] for name in images) for each in (images, masks)))
-    return Source(root, pairs)
+    first, second = (tuple(each[name][0] for name in images) for each in (images, masks))
+    return Source(root, Pairs(first, second))

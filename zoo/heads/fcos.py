@@ -11,11 +11,17 @@ class SummedHead(FCOSHead):
     """torchvision's losses are means over the points of these pictures that hold a thing: two
     halves of a batch would then not add up to the batch."""
 
-    def compute_loss(self, *args: Any) -> dict[str, Tensor]:
-        """As torchvision's, the last argument the thing of each point -> {"total": the sum of all
-        losses, "count": how many points hold a thing}."""
-        count = torch.stack(args[-1]).ge(0).sum()
-        means = super().compute_loss(*args)
+    def compute_loss(
+        self,
+        targets: list[dict[str, Tensor]],
+        head_outputs: dict[str, Tensor],
+        anchors: list[Tensor],
+        matched_idxs: list[Tensor],
+    ) -> dict[str, Tensor]:
+        """As torchvision's -> {"total": the sum of all losses, "count": how many points hold a
+        thing}."""
+        count = torch.stack(matched_idxs).ge(0).sum()
+        means = super().compute_loss(targets, head_outputs, anchors, matched_idxs)
         return {"total": torch.stack([*means.values()]).sum() * count.clamp(min=1), "count": count}
 
 
