@@ -151,6 +151,8 @@ def finish(
             f"{split}: {len(part)} pictures with {sum(each)} boxes in {part.root}{none}; "
             f"{listed((f'{label} is in {count}' for label, count in held), 8)}"
         )
+        if not any(each) and split == "train":
+            raise UserError("data.train takes pictures with boxes; those that are left have none")
         if not any(each):
             notes.append(f"{split} has no boxes: its ap is -1")
     if bad:

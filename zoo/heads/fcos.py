@@ -32,6 +32,8 @@ def make_fcos(
     body: Any = nn.Module()
     body.out_channels = channels
     head = SummedHead(channels, 1, classes, depth)
+    # a side is told behind a ReLU: none shall begin dead, and boxes as wide as most maps' are
+    nn.init.constant_(head.regression_head.bbox_reg.bias, 4.0)
     return FCOS(
         body, classes, head=head, score_thresh=score, nms_thresh=overlap, detections_per_img=most
     )
