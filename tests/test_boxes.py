@@ -31,7 +31,7 @@ def model_of(kind, **head):
     else:
         first = zoo.adapters.Patches(dim=32, size=32, patch=8, fill=True)
         body, more = zoo.Backbone(dim=32, depth=1, heads=2), {}
-    options = {"channels": 32, "depth": 1, **more, **head}
+    options = {"channels": 16, "depth": 1, **more, **head}
     return zoo.Model(first, body, Detect(dim=32, classes=3, **options))
 
 
@@ -59,6 +59,7 @@ def test_points_are_the_middles_of_each_levels_cells_and_every_weight_learns(kin
     assert answer.logits.shape == (2, count, 3) and answer.sides.shape == (2, count, 4)
     for s, cells in zip(strides, answer.cells.split(answer.counts), strict=True):
         assert cells[0].tolist() == [0, 0, s, s] and cells[-1].tolist() == [48 - s, 32 - s, 48, 32]
+    assert (answer.sides > 0).float().mean() > 0.99  # none is dead behind its ReLU
     total, found = model.head.loss(answer, {"target": TWO})["loss"]
     assert found > 0 and total > 0
     total.backward()
@@ -67,7 +68,7 @@ def test_points_are_the_middles_of_each_levels_cells_and_every_weight_learns(kin
 
 @pytest.mark.parametrize("kind", ["swin", "vit"])
 def test_a_picture_of_any_size_is_answered_alone_as_in_a_batch(kind):
-    model = model_of(kind, channels=64).eval()
+    model = model_of(kind, channels=16).eval()
     with torch.no_grad():
         for sides in ((30, 44), (33, 50), (5, 7), (1, 40)):
             both, alone = model(pixels(*sides)), model(pixels(*sides)[1:])
@@ -93,8 +94,8 @@ def test_a_whole_model_is_traced_as_one_graph_and_saved(tmp_path):
 def test_the_head_says_what_it_takes():
     with pytest.raises(zoo.OptionError, match="widths of stages of which the last is dim"):
         Detect(dim=32, classes=2, widths=(16, 64))
-    with pytest.raises(zoo.OptionError, match="channels in 32 groups, a multiple of 32; got 40"):
-        Detect(dim=32, classes=2, channels=40)
+    with pytest.raises(zoo.OptionError, match="channels in groups of 8, a multiple of it; got 20"):
+        Detect(dim=32, classes=2, channels=20)
     model = model_of("swin")
     with pytest.raises(zoo.OptionError, match=r"no label smoothing.* give --optim.smoothing 0"):
         model.head.loss(model(pixels(32, 32)), {"target": TWO}, smoothing=0.1)
@@ -305,6 +306,7 @@ BAD = {
     "outside": ({"bbox": [30, 3, 20, 5]}, r"p1.png: box 1, 30, 3, 50, 8 .*within the picture's 40 x 43"),
     "category": ({"category_id": 9}, r"annotation 1 has the category 9, which .* does not name"),
     "numbers": ({"bbox": [1, 2, "x"]}, r"annotation 1 has the bbox \[1, 2, 'x'\], no x, y, width"),
+    "label": ({"category_id": 6}, r"box 1, .* \(x0, y0, x1, y1\), has no label"),
     "image": ({"image_id": 7}, r"1 are of none \(annotation 1 of picture 7\)"),
 }  # fmt: skip
 
@@ -314,6 +316,7 @@ def test_what_does_not_fit_is_one_sentence_or_left_out(tmp_path, what):
     told = write_coco(tmp_path, 4)
     whole, (change, words) = coco_of(tmp_path, told, 4), BAD[what]
     whole["annotations"][1] |= change
+    whole["categories"].append({"id": 6, "name": " "})
     (tmp_path / "annotations.json").write_text(json.dumps(whole))
     with pytest.raises(zoo.UserError, match=words) as error:
         splits_of(tmp_path)
@@ -329,6 +332,38 @@ def test_a_box_that_rounding_put_outside_is_cut(tmp_path):
     whole["annotations"][0]["bbox"] = [30.2, 4.0, 10.3, 9.0]
     (tmp_path / "annotations.json").write_text(json.dumps(whole))
     assert splits_of(tmp_path).train.items[0].boxes[0].tolist() == [np.float32(30.2), 4, 40, 13, 0]
+
+
+def test_pictures_of_another_size_than_their_boxes_were_drawn_in_are_refused(tmp_path):
+    told = write_coco(tmp_path, 3)
+    whole = coco_of(tmp_path, told, 3)
+    for i, one in enumerate(whole["images"]):
+        one |= {"width": 40, "height": 40 + 3 * i}
+    file = tmp_path / "annotations.json"
+    file.write_text(json.dumps(whole))
+    assert len(splits_of(tmp_path).train) == 3
+    whole["images"][2] |= {"width": 46, "height": 40}  # as a camera holds a picture on its side
+    file.write_text(json.dumps(whole))
+    with pytest.raises(zoo.UserError, match=r"p2.png: its boxes were drawn in 46 x 40 pixels, the"):
+        splits_of(tmp_path)
+
+
+def test_cocos_file_may_lie_among_the_pictures(tmp_path):
+    for split in ("train", "valid"):
+        told = squares(tmp_path / split, 4)
+        for file in (tmp_path / split / "images").iterdir():
+            file.rename(tmp_path / split / file.name)
+        (tmp_path / split / "images").rmdir()
+        whole = json.dumps(coco_of(tmp_path, told, 4))
+        (tmp_path / split / "_annotations.coco.json").write_text(whole)
+    found = splits_of(tmp_path)
+    assert (len(found.train), len(found.val)) == (4, 4)
+    check(found.val, found.labels, told)
+    whole = json.loads(whole)
+    whole["images"][1]["id"] = 100
+    (tmp_path / "valid" / "_annotations.coco.json").write_text(json.dumps(whole))
+    with pytest.raises(zoo.UserError, match=r"an id of their own; .* has 4 pictures of 3 ids"):
+        splits_of(tmp_path)
 
 
 def test_folders_say_what_they_take(tmp_path):
@@ -411,7 +446,7 @@ def test_cells_of_many_kinds():
     for cell in (None, "", [], {"category": [], "bbox": []}):
         assert objects_in(cell).boxes.shape == (0, 4) and not objects_in(cell).reason
     for cell in ("{", 3, [{"label": "cat"}], [{"box": [1, 2, 3, 4]}], [[1, 2, 3, 4]],
-                 {"category": ["a"], "bbox": []}, [{"label": "a", "box": [1, 2, 3, float("nan")]}]):  # fmt: skip
+                 {"category": ["a"], "bbox": []}, {"kind": ["a"]}, [{"label": "a", "box": [1, 2, 3, float("nan")]}]):  # fmt: skip
         assert "a cell of boxes holds" in objects_in(cell).reason
 
 

@@ -22,6 +22,8 @@ COCO = ("images", "annotations", "categories")
 BOX = ("box", "bbox")  # x0, y0, x1, y1; and as COCO has it: x, y, width, height
 LABEL = ("label", "category", "class", "labels", "categories")
 
+Box = tuple[str, Sequence[float]]  # its label, and x0, y0, x1, y1
+
 
 class Told(NamedTuple):
     """What is told of one picture."""
@@ -31,13 +33,15 @@ class Told(NamedTuple):
     """(n, 4) float64: x0, y0, x1, y1 in pixels."""
     reason: str = ""
     """Why it cannot be used; "" if it can."""
+    size: tuple[Any, Any] | None = None
+    """(width, height) of the picture that the boxes were drawn in, where that is known."""
 
     @classmethod
-    def of(cls, each: Iterable[tuple[str, Sequence[float]]], reason: str = "") -> "Told":
-        """(label, x0, y0, x1, y1) of each box."""
+    def of(cls, each: Iterable[Box], reason: str = "", size: Any = None) -> "Told":
+        """The label and the corners of each box."""
         pairs = list(each)
         boxes = np.array([box for _, box in pairs], np.float64).reshape(-1, 4)
-        return cls(tuple(clean_label(label) for label, _ in pairs), boxes, reason)
+        return cls(tuple(clean_label(label) for label, _ in pairs), boxes, reason, size)
 
 
 def sources_in(path: Any, key: str, config: Any) -> tuple[dict[str, Source], list[str]]:
@@ -68,8 +72,8 @@ def folder_source(root: Path, key: str, on_bad: str, notes: list[str]) -> Source
     if len(found) + (root / "instances").is_dir() != 1:
         has = listed(f.name for f in sorted(root.iterdir())) or "nothing"
         raise UserError(f"{wants}; {root} has {has}")
-    for file, data in found.items():
-        return coco_in(file, data, on_bad, notes)
+    if found:
+        return coco_in(*found.popitem(), on_bad, notes)
     return pairs_in(root, key, notes, "instances")
 
 
@@ -79,7 +83,8 @@ def coco_file(file: Path) -> Mapping[str, Any] | None:
         data = json.loads(file.read_bytes())
     except (ValueError, OSError):
         return None
-    good = isinstance(data, dict) and all(isinstance(data.get(name), list) for name in COCO)
+    lists = [data.get(name) for name in COCO] if isinstance(data, dict) else [None]
+    good = all(isinstance(x, list) and all(isinstance(one, dict) for one in x) for x in lists)
     return data if good else None
 
 
@@ -89,9 +94,12 @@ def coco_in(file: Path, data: Mapping[str, Any], on_bad: str, notes: list[str]) 
     picture."""
     root = file.parent / "images" if (file.parent / "images").is_dir() else file.parent
     names = {one.get("id"): str(one.get("name") or "") for one in data["categories"]}
-    each: dict[Any, list[tuple[str, Sequence[float]]]] = {
-        one.get("id"): [] for one in data["images"]
-    }
+    each: dict[Any, list[Box]] = {one.get("id"): [] for one in data["images"]}
+    sizes = [(one.get("width"), one.get("height")) for one in data["images"]]
+    pictures = tuple(root / str(one.get("file_name")) for one in data["images"])
+    if len(each) != len(pictures) or not pictures:
+        got = f"{file} has {len(pictures)} pictures of {len(each)} ids"
+        raise UserError(f"data takes pictures with an id of their own; {got}")
     reasons: dict[Any, str] = {}
     crowds, lost = 0, []
     for one in data["annotations"]:
@@ -111,21 +119,18 @@ def coco_in(file: Path, data: Mapping[str, Any], on_bad: str, notes: list[str]) 
         wants = f"data takes annotations of the pictures that {file} names"
         got = f"{len(lost)} are of none ({listed(lost)})"
         raise UserError(f"{wants}; {got}: correct them, or leave them out with --data.on_bad skip")
-    notes += (
-        [f"{file}: left out {len(lost)} annotations of no picture: {listed(lost)}"] if lost else []
+    extra = sorted({f for f in files_below(root, []) if is_kind(f, "picture")} - {*pictures})
+    for count, what in (
+        (len(lost), f"annotations of no picture: {listed(lost)}"),
+        (crowds, "boxes of crowds"),
+        (len(extra), f"pictures that it does not name: {listed(extra)}"),
+    ):
+        notes += [f"{file}: left out {count} {what}"] if count else []
+    every = zip(each.items(), sizes, strict=True)
+    told = tuple(
+        Told.of(boxes, reasons.get(image, ""), None if None in size else size)
+        for (image, boxes), size in every
     )
-    notes += [f"{file}: left out {crowds} boxes of crowds"] if crowds else []
-    pictures = tuple(root / str(one.get("file_name")) for one in data["images"])
-    extra = [f for f in files_below(root, []) if is_kind(f, "picture")] if pictures else []
-    extra = sorted({*extra} - {*pictures})
-    if extra:
-        notes.append(
-            f"{file}: left out {len(extra)} pictures that it does not name: {listed(extra)}"
-        )
-    told = tuple(Told.of(boxes, reasons.get(image, "")) for image, boxes in each.items())
-    if len(told) != len(pictures) or not pictures:
-        got = f"{file} has {len(pictures)} pictures of {len(told)} ids"
-        raise UserError(f"data takes pictures with an id of their own; {got}")
     return Source(file.parent, Pairs(pictures, told))
 
 
@@ -151,15 +156,12 @@ def table_sources(path: Any, key: str, config: Any) -> tuple[dict[str, Source], 
         picture, note = input_of(table, "picture", config.input, root, "--data.input", label)
         notes += [note] if note else []
         if corners is None:
-            order, told = (
-                range(len(table)),
-                [objects_in(cell, table.features.get(label)) for cell in table[label][:]],
-            )
+            feature, order = table.features.get(label), [*range(len(table))]
+            told = [objects_in(cell, feature) for cell in table[label][:]]
         else:
             order, told = by_picture(table, picture, corners, label)
-        sources[split] = Source(
-            root, Pairs(Column(table, picture, tuple(order), folder), tuple(told))
-        )
+        pictures = Column(table, picture, tuple(order), folder)
+        sources[split] = Source(root, Pairs(pictures, tuple(told)))
     return sources, list(dict.fromkeys(notes))
 
 
@@ -169,7 +171,7 @@ def by_picture(
     """Rows of a box each -> the first row of each picture, and what is told of it. A row without
     corners is of a picture that has none."""
     first: dict[Any, int] = {}
-    each: dict[Any, list[tuple[str, Sequence[float]]]] = {}
+    each: dict[Any, list[Box]] = {}
     reasons: dict[Any, str] = {}
     columns = [cells_of(table, name) for name in (*corners, label)]
     for row, cell in enumerate(table[picture][:]):
@@ -199,14 +201,15 @@ def objects_in(cell: Any, feature: Any = None) -> Told:
             return Told(reason=f"{wants}, this one no JSON ({error})")
     if isinstance(cell, dict):
         keys = [k for k in (*BOX, *LABEL) if isinstance(cell.get(k), (list, tuple))]
-        if len({len(cell[k]) for k in keys}) > 1:
-            return Told(reason=f"{wants}, this one lists of different lengths")
+        both = {*BOX} & {*keys} and {*LABEL} & {*keys}
+        if not both or len({len(cell[k]) for k in keys}) > 1:
+            return Told(reason=f"{wants}, or lists of one length of the same, this one {cell!r}")
         cell = [
             dict(zip(keys, row, strict=True)) for row in zip(*(cell[k] for k in keys), strict=True)
         ]
     if not isinstance(cell, (list, tuple, type(None))):
         return Told(reason=f"{wants}, this one {cell!r}")
-    found: list[tuple[str, Sequence[float]]] = []
+    found: list[Box] = []
     for one in cell or ():
         box = next((k for k in BOX if isinstance(one, dict) and one.get(k) is not None), None)
         label = next((k for k in LABEL if isinstance(one, dict) and one.get(k) is not None), None)
@@ -214,15 +217,16 @@ def objects_in(cell: Any, feature: Any = None) -> Told:
         if label is None or box is None or corners is None:
             return Told(reason=f"{wants}, this one {one!r}")
         name, names = one[label], class_names(feature, label)
-        found.append((names[name] if names and isinstance(name, int) else str(name), corners))
+        numbered = isinstance(name, int) and 0 <= name < len(names)
+        found.append((names[name] if numbered else str(name), corners))
     return Told.of(found)
 
 
-def class_names(feature: Any, key: str) -> Sequence[str] | None:
-    """The names of numbered classes of a key of `datasets`' features, where it has such."""
+def class_names(feature: Any, key: str) -> Sequence[str]:
+    """The names of numbered classes of a key of `datasets`' features, none where it has no such."""
     inner = getattr(feature, "feature", feature)  # of what a list holds
     field = inner.get(key) if isinstance(inner, Mapping) else None
-    return getattr(getattr(field, "feature", field), "names", None)
+    return getattr(getattr(field, "feature", field), "names", None) or ()
 
 
 def corners_of(box: Any, kind: str) -> tuple[float, ...] | None:

@@ -97,8 +97,11 @@ def look_at_boxes(pair: Pair) -> Look:
 
 
 def fault_of(told: Told, sides: tuple[int, int]) -> str:
-    """The first box, counted from 1, that is none in a picture of (width, height); "" if all
-    are."""
+    """What is wrong with the boxes of a picture of (width, height): the first that is none, counted
+    from 1; "" if all are."""
+    if told.size not in (None, sides):
+        drawn, has = (" x ".join(map(str, two)) for two in (told.size, sides))
+        return f"its boxes were drawn in {drawn} pixels, the picture has {has}"
     for number, (label, box) in enumerate(zip(told.labels, told.boxes, strict=True), 1):
         shown = f"box {number}, {', '.join(f'{side:g}' for side in box)} (x0, y0, x1, y1),"
         if (box[2:] <= box[:2]).any():

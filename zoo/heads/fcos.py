@@ -1,15 +1,34 @@
 """torchvision's FCOS without a body, whose loss is a sum."""
 
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torchvision.models.detection.fcos import FCOS, FCOSHead
+from torchvision.models.detection.fcos import (
+    FCOS,
+    FCOSClassificationHead,
+    FCOSHead,
+    FCOSRegressionHead,
+)
+
+GROUP = 8  # channels that are normed together
 
 
 class SummedHead(FCOSHead):
-    """torchvision's losses are means over the points of these pictures that hold a thing: two
-    halves of a batch would then not add up to the batch."""
+    """torchvision's convolutions, normed in groups of 8 channels, as its 256 in 32 groups are.
+
+    Its losses are means over the points of these pictures that hold a thing: two halves of a batch
+    would not add up to the batch. So these are sums.
+    """
+
+    def __init__(self, channels: int, classes: int, depth: int):
+        super().__init__(channels, 1, classes, 0)
+        norm = partial(nn.GroupNorm, channels // GROUP)
+        self.classification_head = FCOSClassificationHead(
+            channels, 1, classes, depth, norm_layer=norm
+        )
+        self.regression_head = FCOSRegressionHead(channels, 1, depth, norm_layer=norm)
 
     def compute_loss(
         self,
@@ -25,15 +44,24 @@ class SummedHead(FCOSHead):
         return {"total": torch.stack([*means.values()]).sum() * count.clamp(min=1), "count": count}
 
 
+def wake(head: Any) -> None:
+    """Let boxes begin four cells to each side, as those that most maps tell of have.
+
+    A side is told behind a ReLU. With torchvision's bias of 0 some begin dead at nearly all points,
+    and then no box is found however long is trained.
+    """
+    nn.init.constant_(head.regression_head.bbox_reg.bias, 4.0)
+
+
 def make_fcos(
     channels: int, classes: int, depth: int, score: float, overlap: float, most: int
 ) -> FCOS:
     """What `Detect` is made of: convolutions, matching, losses and suppression."""
     body: Any = nn.Module()
     body.out_channels = channels
-    head = SummedHead(channels, 1, classes, depth)
-    # a side is told behind a ReLU: none shall begin dead, and boxes as wide as most maps' are
-    nn.init.constant_(head.regression_head.bbox_reg.bias, 4.0)
-    return FCOS(
-        body, classes, head=head, score_thresh=score, nms_thresh=overlap, detections_per_img=most
-    )
+    head = SummedHead(channels, classes, depth)
+    wake(head)
+    options: Any = {"score_thresh": score, "nms_thresh": overlap, "detections_per_img": most}
+    fcos = FCOS(body, classes, head=head, **options)
+    fcos.transform = nn.Identity()  # type: ignore[assignment]  # pictures come prepared
+    return fcos

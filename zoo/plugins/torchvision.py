@@ -20,6 +20,7 @@ from torchvision.ops import MultiScaleRoIAlign
 
 from zoo import nn
 from zoo.errors import require
+from zoo.heads.fcos import wake
 from zoo.inputs import Preprocess
 from zoo.model import Model
 from zoo.ops import as_map
@@ -64,7 +65,9 @@ def fcos(model: Model, classes: int, channels: int = 256, **options: Any) -> FCO
     """
     body = Body(model, channels)
     anchors = anchors_of(body, 1, (1.0,))
-    return FCOS(body, classes, anchor_generator=anchors, **settings(model, body, options))
+    detector = FCOS(body, classes, anchor_generator=anchors, **settings(model, body, options))
+    wake(detector.head)
+    return detector
 
 
 def mask_rcnn(model: Model, classes: int, channels: int = 256, **options: Any) -> MaskRCNN:
