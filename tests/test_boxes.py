@@ -31,7 +31,7 @@ def model_of(kind, **head):
     else:
         first = zoo.adapters.Patches(dim=32, size=32, patch=8, fill=True)
         body, more = zoo.Backbone(dim=32, depth=1, heads=2), {}
-    options = {"channels": 16, "depth": 1, **more, **head}
+    options = {"channels": 32, "depth": 1, **more, **head}
     return zoo.Model(first, body, Detect(dim=32, classes=3, **options))
 
 
@@ -68,7 +68,7 @@ def test_points_are_the_middles_of_each_levels_cells_and_every_weight_learns(kin
 
 @pytest.mark.parametrize("kind", ["swin", "vit"])
 def test_a_picture_of_any_size_is_answered_alone_as_in_a_batch(kind):
-    model = model_of(kind, channels=16).eval()
+    model = model_of(kind).eval()
     with torch.no_grad():
         for sides in ((30, 44), (33, 50), (5, 7), (1, 40)):
             both, alone = model(pixels(*sides)), model(pixels(*sides)[1:])
@@ -94,8 +94,8 @@ def test_a_whole_model_is_traced_as_one_graph_and_saved(tmp_path):
 def test_the_head_says_what_it_takes():
     with pytest.raises(zoo.OptionError, match="widths of stages of which the last is dim"):
         Detect(dim=32, classes=2, widths=(16, 64))
-    with pytest.raises(zoo.OptionError, match="channels in groups of 8, a multiple of it; got 20"):
-        Detect(dim=32, classes=2, channels=20)
+    with pytest.raises(zoo.OptionError, match="channels in 32 groups, a multiple of 32; got 40"):
+        Detect(dim=32, classes=2, channels=40)
     model = model_of("swin")
     with pytest.raises(zoo.OptionError, match=r"no label smoothing.* give --optim.smoothing 0"):
         model.head.loss(model(pixels(32, 32)), {"target": TWO}, smoothing=0.1)

@@ -27,7 +27,7 @@ class DetectConfig:
     """Width of each stage, finest first; none = one stage of D, of which `zoo.nn.Pyramid` makes
     four scales."""
     channels: int = 128
-    """Of the pyramid's maps, a multiple of 8."""
+    """Of the pyramid's maps, a multiple of 32."""
     depth: int = 4
     """Convolutions in front of the classes, and as many in front of the boxes."""
     score: float = 0.05
@@ -75,8 +75,8 @@ class Detect(Part[DetectConfig]):
         widths = c.widths or (c.dim,)
         wants = "Detect takes widths of stages of which the last is dim"
         require(widths[-1] == c.dim, f"{wants}; got {widths} and dim {c.dim}", "widths")
-        wants = "Detect takes channels in groups of 8"
-        require(c.channels % 8 == 0, f"{wants}, a multiple of it; got {c.channels}", "channels")
+        wants = "Detect takes channels in 32 groups"
+        require(c.channels % 32 == 0, f"{wants}, a multiple of 32; got {c.channels}", "channels")
         self.dim = c.dim
         self.levels = Levels(widths, c.channels, c.eps)
         self.fcos = make_fcos(c.channels, c.classes, c.depth, c.score, c.overlap, c.most)

@@ -1,6 +1,5 @@
 """torchvision's FCOS without a body, whose loss is a sum."""
 
-from functools import partial
 from typing import Any
 
 import torch
@@ -12,23 +11,31 @@ from torchvision.models.detection.fcos import (
     FCOSRegressionHead,
 )
 
-GROUP = 8  # channels that are normed together
+
+class Norm(nn.GroupNorm):
+    """(B, C, h, w) -> the same, C normed in 32 groups: torchvision's, that takes one point too."""
+
+    def __init__(self, channels: int):
+        super().__init__(32, channels)
+
+    def forward(self, input: Tensor) -> Tensor:  # nn.GroupNorm's name
+        """(B, C, h, w) -> (B, C, h, w)."""
+        return torch.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
 
 class SummedHead(FCOSHead):
-    """torchvision's convolutions, normed in groups of 8 channels, as its 256 in 32 groups are.
+    """torchvision's head, whose losses are sums.
 
-    Its losses are means over the points of these pictures that hold a thing: two halves of a batch
-    would not add up to the batch. So these are sums.
+    Its own are means over the points of these pictures that hold a thing: two halves of a batch
+    would not add up to the batch.
     """
 
     def __init__(self, channels: int, classes: int, depth: int):
         super().__init__(channels, 1, classes, 0)
-        norm = partial(nn.GroupNorm, channels // GROUP)
         self.classification_head = FCOSClassificationHead(
-            channels, 1, classes, depth, norm_layer=norm
+            channels, 1, classes, depth, norm_layer=Norm
         )
-        self.regression_head = FCOSRegressionHead(channels, 1, depth, norm_layer=norm)
+        self.regression_head = FCOSRegressionHead(channels, 1, depth, norm_layer=Norm)
 
     def compute_loss(
         self,
@@ -48,7 +55,7 @@ def wake(head: Any) -> None:
     """Let boxes begin four cells to each side, as those that most maps tell of have.
 
     A side is told behind a ReLU. With torchvision's bias of 0 some begin dead at nearly all points,
-    and then no box is found however long is trained.
+    and then no box may be found, however long is trained.
     """
     nn.init.constant_(head.regression_head.bbox_reg.bias, 4.0)
 
