@@ -594,6 +594,29 @@ def test_zoo_predict_writes_boxes(run, tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().out.splitlines()[0].split()[:4] == ["file", "label", "score", "x0"]
 
 
+def test_zoo_predict_draws_boxes(run, tmp_path, monkeypatch, capsys):
+    root, result = run
+    monkeypatch.chdir(tmp_path)
+    file = root / "data/test/images/p0.png"
+    assert (
+        cli.main(["predict", str(result.folder), str(file), "--drawn", "seen", "--format", "jsonl"])
+        == 0
+    )
+    box = json.loads(capsys.readouterr().out)["boxes"][0]["box"]
+    before, after = (
+        np.array(Image.open(f).convert("RGB")).astype(int) for f in (file, "seen/p0.png")
+    )
+    changed = np.abs(before - after).any(-1)
+    assert before.shape == after.shape and 0 < changed.mean() < 0.8
+    x0, y0, x1, y1 = (round(side) for side in box)
+    assert changed[y0 : y1 + 1, x0 : x1 + 1].any()
+    zoo.create("vit_mu_patch8_32", classes=2).save("other")
+    assert cli.main(["predict", "other", str(file), "--drawn", "seen"]) == 2
+    assert (
+        "--drawn takes a model that tells boxes; this one is of pictures" in capsys.readouterr().err
+    )
+
+
 def test_a_run_can_be_loaded_and_goes_on_with_its_head(run, tmp_path):
     root, result = run
     flags = {

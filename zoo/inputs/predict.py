@@ -118,8 +118,9 @@ def answered(
     masks the logits of its pixels, for boxes what is found. None where they are not finite;
     UserError where that is the fault of the weights."""
     told = model(**to_device(prepare.batch(samples), place))
-    rows, answer = None, (told.logits if target == "boxes" else told).double().cpu()
-    if target == "boxes":
+    rows, boxes = None, target == "boxes"
+    answer = (torch.cat((told.logits, told.sides), -1) if boxes else told).double().cpu()
+    if boxes:
         rows = [{name: x.cpu() for name, x in row.items()} for row in model.head.found(told)]
     elif target == "mask":
         rows = answer
