@@ -83,6 +83,14 @@ SMS: dict[str, Any] = {"data.val": None}
 # 85 pictures of train and val, all learned; size, epochs and variation were chosen on val with train
 # alone learned. Cells have no up or down.
 NUCLEI: dict[str, Any] = {"data.val": None, "data.turn": True, "run.epochs": 110}
+# The same pictures, and their boxes; chosen alike.
+BOXES: dict[str, Any] = {
+    "data.val": None,
+    "data.turn": True,
+    "model.head.channels": 32,
+    "run.global_batch": 4,
+    "run.epochs": 15,
+}
 # The recipe's settings were found by five folds of train; here all of it is learned.
 PROBE: dict[str, Any] = {"data.val": None}
 # What the Makefile adds for the demo: strokes have a left and a right, and small pictures few details.
@@ -179,79 +187,17 @@ def nuclei(seed: int) -> dict[str, Any]:
 
 
 def detect(seed: int) -> dict[str, Any]:
-    """torchvision's FCOS on a small Swin's maps, from scratch, on the 85 pictures of train and val:
-    box AP (mean over overlaps of 0.5 to 0.95) of the nuclei of the 15 test pictures."""
-    import torch
-    from torchmetrics.detection import MeanAveragePrecision
-
-    import zoo
-    from zoo.plugins.torchvision import fcos
-
-    torch.manual_seed(seed)
-    adapter = zoo.adapters.SwinPatches(
-        size=256, patch=(4, 4), dim=32, depths=(2, 2, 2), heads=(2, 4, 8), window=(8, 8),
-        stem="conv",
-    )  # fmt: skip
-    body = zoo.Model(adapter, zoo.Backbone(stages=adapter.stages, init="xavier"))
-    model = fcos(body, 2, channels=32, min_size=256, max_size=512, detections_per_img=300)
-    known, start = [boxed(f) for s in ("train", "val") for f in scenes(s)], time.monotonic()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.05)
-    steps, batch = 15 * len(known) // 4, 4
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 1e-3, steps + 1, pct_start=0.1)
-    for step in range(steps):
-        drawn = [known[i] for i in torch.randint(len(known), (batch,)).tolist()]
-        pictures, targets = zip(*(flipped(*one) for one in drawn), strict=True)
-        loss = sum(model(list(pictures), list(targets)).values())
-        optimizer.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        schedule.step()
-        if step % 50 == 0:
-            print(f"step {step}/{steps}  loss {loss.item():.3f}", flush=True)
-    seconds, metric = (time.monotonic() - start, MeanAveragePrecision())
-    with torch.no_grad():
-        for file in scenes("test"):
-            picture, target = boxed(file)
-            metric.update(model.eval()([picture]), [target])
-    found = metric.compute()
-    return {"ap": found["map"].item(), "ap50": found["map_50"].item(), "seconds": seconds}
-
-
-def scenes(split: str) -> list[Path]:
-    """The pictures of a split of nuclei."""
-    return sorted((SHARED / "nuclei_seg" / split / "images").iterdir())
-
-
-def boxed(file: Path) -> tuple[Any, dict[str, Any]]:
-    """A picture of 0 ... 1, (3, H, W), and the box of each nucleus."""
-    import numpy as np
-    import torch
-    from PIL import Image
-    from torchvision.ops import masks_to_boxes
-
-    picture = np.asarray(Image.open(file).convert("RGB"), np.float32) / 255
-    ids = torch.from_numpy(
-        np.asarray(Image.open(file.parent.parent / "instances" / file.name)).astype(int)
-    )
-    boxes = masks_to_boxes(torch.stack([ids == i for i in ids.unique() if i > 0]))
-    boxes[:, 2:] += 1  # of the last pixel to its end
-    return torch.from_numpy(picture).movedim(-1, 0), {
-        "boxes": boxes, "labels": torch.ones(len(boxes), dtype=torch.int64),
-    }  # fmt: skip
-
-
-def flipped(picture: Any, target: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """The same, mirrored or not, upended or not."""
-    import torch
-    from torchvision import tv_tensors
-    from torchvision.transforms import v2
-
-    sides = picture.shape[-2:]
-    boxes = tv_tensors.BoundingBoxes(target["boxes"], format="XYXY", canvas_size=sides)  # type: ignore[call-arg]
-    turn = v2.Compose([v2.RandomHorizontalFlip(), v2.RandomVerticalFlip()])
-    image, boxes = turn(tv_tensors.Image(picture), boxes)
-    return image.as_subclass(torch.Tensor), {**target, "boxes": boxes.as_subclass(torch.Tensor)}
+    """Boxes of nuclei from scratch: COCO's average precision (the mean over overlaps of 0.5 to 0.95)
+    of the 15 test pictures."""
+    root = SHARED / "nuclei_seg"
+    with tempfile.TemporaryDirectory() as known:
+        for part in ("images", "instances"):
+            (Path(known) / part).mkdir()
+            for split in ("train", "val"):
+                for file in (root / split / part).iterdir():
+                    (Path(known) / part / file.name).symlink_to(file)
+        flags = {"data.train": known, "data.test": str(root / "test"), **BOXES}
+        return trained("image_detect/custom", seed, flags)
 
 
 def loader(_: int) -> dict[str, Any]:
@@ -430,7 +376,7 @@ BARS = {
         least={"accuracy": 0.78},
         most={"seconds": 600 * 1.3},
     ),
-    "detect": Bar(detect, (0, 1, 2), least={"ap": 0.01}, most={"seconds": 600 * 1.3}),
+    "detect": Bar(detect, (0, 1, 2), least={"ap": 0.2}, most={"seconds": 600 * 1.3}),
     "nuclei": Bar(nuclei, (0, 1, 2), least={"mean_iou": 0.90}, most={"seconds": 600 * 1.3}),
     "loader": Bar(loader, (0,), most={"waiting": 0.1, "growth": 1.05}),
     "import": Bar(import_time, (0,), most={"extra": 0.3}),

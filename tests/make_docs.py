@@ -97,7 +97,7 @@ WHAT = {
     "cifar-swin": "Small photographs from scratch: 5,000 of CIFAR-10, `image_classify/swin_tiny_scratch`",
     "probe": "A Linear on a genuine ViT-S/14 (DINOv2) at 112 px: 5,000 of CIFAR-10, `image_classify/vit_small_probe`",
     "lora": "The same tuned by LoRA for two epochs, `image_classify/vit_base_lora`",
-    "detect": "Nuclei found by torchvision's FCOS on the maps of a small Swin from scratch: box AP",
+    "detect": "Boxes of nuclei from scratch: 85 pictures, `image_detect/custom`, test read once per seed",
     "nuclei": "Nuclei of cells from scratch: 85 pictures, `image_segment/custom`, test (15 pictures) read once per seed",
     "etth1": "Forecasting from scratch: ETTh1, 96 hours in, 24 out, `series_forecast/small_scratch`",
     "loader": "20,000 pictures, 3 epochs, 2 reading processes",

@@ -665,7 +665,7 @@ def test_show_gives_options_as_flags_take_them(name: str, capsys: pytest.Capture
     data = {row[0] for row in rows if row[-1] == "from the data"}
     sequences = {"model.adapter.length", "model.adapter.size"}
     assert "model.head.target" in data and (
-        kind in ("picture", "scene", "unlabelled") or data & sequences
+        kind in ("picture", "scene", "boxes", "unlabelled") or data & sequences
     )
 
 

@@ -6,7 +6,7 @@ import torch
 from torchvision.ops import box_iou
 
 import zoo
-from zoo.plugins.torchvision import Body, fcos
+from zoo.plugins.torchvision import Body, fcos, mask_rcnn
 
 
 def body(kind):
@@ -77,3 +77,36 @@ def test_fcos_on_a_swin_finds_squares_it_has_not_seen():
         box_iou(f["boxes"][:1], t["boxes"]) for f, t in zip(found, targets[16:], strict=True)
     ]
     assert np.mean([float(o.max()) if o.numel() else 0.0 for o in overlaps]) > 0.6
+
+
+def squares(count):
+    """The same, and the mask of each box."""
+    pictures, targets = scenes(count)
+    for target in targets:
+        left, top, right, bottom = target["boxes"][0].int().tolist()
+        target["masks"] = torch.zeros(1, 64, 64, dtype=torch.uint8)
+        target["masks"][0, top:bottom, left:right] = 1
+    return pictures, targets
+
+
+@pytest.mark.parametrize("kind", ["swin", "vit"])
+def test_mask_rcnn_learns_on_a_body_and_gives_boxes_with_masks(kind):
+    torch.manual_seed(0)
+    detector = mask_rcnn(body(kind), classes=2, channels=32, min_size=64, max_size=64)
+    optimizer = torch.optim.AdamW(detector.parameters(), lr=1e-3)
+    pictures, targets = squares(4)
+    totals = []
+    for _ in range(6):
+        losses = detector(pictures, targets)
+        assert {"loss_mask", "loss_box_reg", "loss_objectness"} < losses.keys()
+        total = sum(losses.values())
+        optimizer.zero_grad()
+        total.backward()
+        optimizer.step()
+        totals.append(total.item())
+    assert totals[-1] < totals[0]
+    with torch.no_grad():
+        found = detector.eval()([torch.rand(3, 40, 61), *pictures[:1]])
+    for picture, one in zip([torch.rand(3, 40, 61), *pictures[:1]], found, strict=True):
+        assert {"boxes", "scores", "labels", "masks"} == one.keys()
+        assert one["masks"].shape == (len(one["boxes"]), 1, *picture.shape[-2:])

@@ -118,12 +118,13 @@ def test_readme_commands_run(tmp_path, monkeypatch, capsys):
                 picture.save(tmp_path / folder / label / f"{i}.{ending}")
     (tmp_path / "new").mkdir()
     Image.new("RGB", (40, 30), (200, 1, 1)).save(tmp_path / "new" / "a.jpg")
-    for part in ("images", "masks"):
+    for part in ("images", "masks", "instances"):
         (tmp_path / "cells" / part).mkdir(parents=True)
     for i in range(8):
         mask = np.zeros((40, 30), np.uint8)
         mask[: 5 + i] = 1
-        Image.fromarray(mask).save(tmp_path / "cells" / "masks" / f"{i}.png")
+        for part in ("masks", "instances"):
+            Image.fromarray(mask).save(tmp_path / "cells" / part / f"{i}.png")
         Image.fromarray(200 * mask).save(tmp_path / "cells" / "images" / f"{i}.png")
     words = [
         f"{w} and {v},{label}"
@@ -156,6 +157,14 @@ def test_readme_commands_run(tmp_path, monkeypatch, capsys):
         "image_classify/swin_tiny_finetune": ["--model.load", "swin"],
         "image_distill": ["--model.name", "deit_mu_distilled_patch8_32"],
         "image_segment": ["--model.adapter.dim", "8", "--model.adapter.heads", "[1, 1, 1]"],
+        "image_detect": [
+            "--model.adapter.dim",
+            "8",
+            "--model.adapter.heads",
+            "[1, 1, 1]",
+            "--data.crop",
+            "40",
+        ],
         "text_classify": parts,
         "audio_classify": parts,
         "series_forecast": parts,

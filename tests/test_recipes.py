@@ -90,6 +90,23 @@ def write_scenes(root):
     return {"data.train": root / "train", "data.test": root / "test"}
 
 
+def write_boxed(root):
+    """16 dark pictures with a light square in each, and its number; the test folder has 2."""
+    noise = np.random.default_rng(0)
+    for split, count in (("train", 16), ("test", 2)):
+        for part in ("images", "instances"):
+            (root / split / part).mkdir(parents=True)
+        for i in range(count):
+            ids = np.zeros((40, 32 + i), np.uint8)
+            ids[i : i + 20, 8:28] = 5
+            pixels = 60 + 130 * (ids[..., None] > 0) + noise.normal(0, 20, (*ids.shape, 3))
+            picture = Image.fromarray(np.clip(pixels, 0, 255).astype(np.uint8))
+            picture.save(root / split / "images" / f"{i}.png")
+            Image.fromarray(ids).save(root / split / "instances" / f"{i}.png")
+    zoo.create("swin_mu_patch4_window4_64", 3).save(root / "swin", layout="timm")
+    return {"data.train": root / "train", "data.test": root / "test"}
+
+
 def write_unlabelled(root):
     """16 noisy pictures; the test folder has 2."""
     noise = np.random.default_rng(0)
@@ -111,6 +128,10 @@ TASKS = {
     "series_forecast": (write_series, {**SMALL, "data.past": 16, "data.ahead": 4}),
     "image_pretrain": (write_unlabelled, {}),
     "image_segment": (write_scenes, {"model.head.channels": 16, "data.crop": 32}),
+    "image_detect": (
+        write_boxed,
+        {"model.head.channels": 32, "model.head.depth": 1, "data.crop": 32},
+    ),
 }
 # And where a recipe's model is of another make.
 OTHERS = {
@@ -131,6 +152,11 @@ OTHERS = {
     },
     "image_pretrain/swin_tiny_simmim": {"model.name": "swin_mu_patch4_window4_64"},
     "image_segment/swin_tiny_finetune": {"model.load": "DATA/swin"},
+    "image_detect/custom": {
+        "model.adapter.dim": 16, "model.adapter.depths": [1, 1], "model.adapter.heads": [1, 2],
+        "model.adapter.window": [4, 4],
+    },
+    "image_detect/swin_tiny_finetune": {"model.load": "DATA/swin"},
 }  # fmt: skip
 
 
@@ -163,7 +189,9 @@ def miniature(name, data, folder):
         own[key] = value
     if name.endswith("_probe"):
         own["model.size"] = 32
-    shared = TASKS[task][1] if task == "image_segment" or name not in OTHERS else {}
+    shared = (
+        TASKS[task][1] if task in ("image_segment", "image_detect") or name not in OTHERS else {}
+    )
     return {
         **shared,
         **own,

@@ -128,8 +128,9 @@ class Model(nn.Module):
         label, {"labels", "probabilities"} for several (those of at least 0.5), {"numbers"} for
         numbers, in the data's own units, with their {"times"} where a series has a column of them,
         {"mask", "shares"} for a class per pixel (a PIL picture of the classes, and how much of it
-        each has); a path is repeated as "file". Samples are prepared exactly as in training, and
-        answered `batch` at a time. UserError for a bad sample, or {"error"} in its place with
+        each has), {"boxes"} for things, each {"label", "score", "box": [x0, y0, x1, y1]} in pixels,
+        the surest first; a path is repeated as "file". Samples are prepared exactly as in training,
+        and answered `batch` at a time. UserError for a bad sample, or {"error"} in its place with
         `on_bad` "report"; UserError for a model that has no head or does not know its
         preprocessing.
         """

@@ -9,7 +9,7 @@ from typing import Any
 from zoo.cli.table import align
 
 SIDE_BY_SIDE = 8  # numbers of an answer; more stand below each other in a table
-APART = ("probabilities", "numbers", "shares", "times")  # what makes no one cell
+APART = ("probabilities", "numbers", "shares", "times", "boxes")  # what makes no one cell
 WIDEST = 60  # characters of a cell in an aligned table; file names and errors are never cut
 
 
@@ -17,13 +17,17 @@ def as_rows(
     answers: Iterable[dict[str, Any]], cut: bool = False
 ) -> tuple[list[str], list[list[Any]]]:
     """Columns and rows of a table without all the probabilities: several labels in one cell, a
-    column for each number, or a row where there are many or each has its time."""
+    column for each number, or a row where there are many or each has its time; a row for each
+    box, and one without for a picture that has none."""
     flat = []
     for given in answers:
         row = {key: v for key, v in given.items() if key not in APART}
         if "labels" in row:
             each = (f"{given['probabilities'][name]:.4f}" for name in row["labels"])
             row |= {"labels": "|".join(row["labels"]), "probabilities": "|".join(each)}
+        if "boxes" in given:
+            flat += [row | corners(one) for one in given["boxes"]] or [row]
+            continue
         numbers, times = given.get("numbers") or given.get("shares", {}), given.get("times", [])
         row = {f"given_{key}" if key in numbers else key: v for key, v in row.items()}
         if len(numbers) > SIDE_BY_SIDE or times:
@@ -40,6 +44,12 @@ def as_rows(
     return columns, [
         [cell(row.get(n), s) for n, s in zip(columns, short, strict=True)] for row in flat
     ]
+
+
+def corners(box: dict[str, Any]) -> dict[str, Any]:
+    """A box of an answer -> its cells."""
+    sides = dict(zip(("x0", "y0", "x1", "y1"), box["box"], strict=True))
+    return {"label": box["label"], "score": box["score"], **sides}
 
 
 def cell(value: Any, cut: bool) -> Any:

@@ -62,6 +62,8 @@ def make_parser() -> Parser:
     sub.add_argument("--out", metavar="FILE", type=Path, help=ends)
     about = "where masks of pictures are written, default: masks"
     sub.add_argument("--masks", metavar="FOLDER", type=Path, default=Path("masks"), help=about)
+    about = "where pictures with boxes of a score of 0.3 or more are written, default: nowhere"
+    sub.add_argument("--drawn", metavar="FOLDER", type=Path, help=about)
     bad = "report an unreadable sample in its row (default), or stop"
     sub.add_argument("--on-bad", choices=["report", "raise"], default="report", help=bad)
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import zoo
 from zoo.cli.answers import as_rows, as_text
 from zoo.cli.arguments import Flags
-from zoo.cli.masks import Masks
+from zoo.cli.masks import Drawn, Masks
 from zoo.cli.table import say, write_table
 from zoo.data.columns import input_of
 from zoo.data.layout import ENDINGS as FILES
@@ -23,12 +23,12 @@ from zoo.data.splits import Column
 from zoo.data.table import READERS, is_table, read_tables
 from zoo.errors import SampleError, UserError, seen, some
 
-MASKS = Masks(Path("masks"))
+MASKS = Masks(Path("masks"))  # of models that tell masks
 CHUNK = 64  # samples that are asked for at once
 ENDINGS = {".jsonl": "jsonl", ".json": "jsonl", ".csv": "csv", ".txt": "table", "": "table"}
 ANSWERS = (
     "label", "labels", "probability", "probabilities", "numbers", "times", "mask", "shares",
-    "error",
+    "boxes", "error",
 )  # fmt: skip
 
 
@@ -58,11 +58,14 @@ def predict(args: argparse.Namespace, flags: Flags) -> int:
     folder = folder / "model" if (folder / "model").is_dir() else folder
     model = zoo.load(folder)
     kind = getattr(model.record.preprocess, "kind", "picture")
-    kind = "picture" if kind == "scene" else kind  # it takes the same, and tells more of it
+    if args.drawn is not None and kind != "boxes":
+        raise UserError(f"--drawn takes a model that tells boxes; this one is of {many(kind)}")
+    pictures = Masks(args.masks) if args.drawn is None else Drawn(args.drawn)
+    kind = "picture" if kind in ("scene", "boxes") else kind  # they take the same, and tell more
     alone = args.on_bad == "raise" or len(args.files) < 2
     words, column = words_of(args, kind), Input(args.input, input_of_run(folder))
     samples = chain.from_iterable([samples_in(w, kind, column, alone) for w in words])
-    answers = answer(model, samples, args.on_bad, Masks(args.masks))
+    answers = answer(model, samples, args.on_bad, pictures)
     first = next(answers, None)
     if first is None:
         raise UserError(f"zoo predict takes {kind}s; {some(args.files) or 'stdin'} holds none")
@@ -272,10 +275,11 @@ def rows_of(table: Any, cells: Column) -> Iterator[Sample]:
 
 
 def answer(
-    model: Any, samples: Iterator[Sample], on_bad: str, masks: Masks = MASKS
+    model: Any, samples: Iterator[Sample], on_bad: str, pictures: Any = MASKS
 ) -> Iterator[dict[str, Any]]:
     """One dict per sample: its row, and {"label", ...}, {"labels", ...}, {"numbers"}, {"mask",
-    "shares"} or {"error"}. A sample that is an error itself is raised, or told in its row."""
+    "shares"}, {"boxes"} or {"error"}. A sample that is an error itself is raised, or told in its
+    row."""
     while chunk := list(islice(samples, CHUNK)):
         wrong = [s.source for s in chunk if isinstance(s.source, UserError)]
         if wrong and on_bad == "raise":
@@ -286,4 +290,4 @@ def answer(
             bad = isinstance(sample.source, UserError)
             one = {"error": str(sample.source)} if bad else dict(next(found))
             one.pop("file", None)  # what a row has of it is what was typed
-            yield {**sample.row, **masks(sample.row, one)}
+            yield {**sample.row, **pictures(sample.row, sample.source, one)}

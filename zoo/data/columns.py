@@ -15,6 +15,7 @@ NAMES = {  # what columns are usually called, the surest first
     "picture": ("image", "picture", "img", "file_name", "image_path", "path", "file", "filename"),
     "sound": ("audio", "sound", "file_name", "audio_path", "path", "file", "filename", "clip"),
     "mask": ("mask", "masks", "mask_path", "segmentation", "annotation", "label"),
+    "boxes": ("boxes", "objects", "bboxes", "annotations"),
     "label": ("label_name", "label", "labels", "target", "class", "category", "y", "classes"),
 }
 SURE = {"image", "audio", "file_name", "label_name"}  # whatever other usual names there are

@@ -37,6 +37,8 @@ def takes(kind: str) -> str:
     """What a folder of classes, or of pictures and masks, is in words."""
     if kind == "scene":
         return "a folder with images and masks folders"
+    if kind == "boxes":
+        return "a folder with images and instances folders, or with images and a file of COCO's"
     if kind == "unlabelled":
         return "a folder of pictures"
     return f"a folder with one sub-folder of {kind}s per class"

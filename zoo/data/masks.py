@@ -2,8 +2,7 @@
 
 import hashlib
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,58 +10,14 @@ import numpy as np
 
 from zoo.data.check import duplicate_notes, look_all
 from zoo.data.columns import NAMES, check_column, input_of, surest
-from zoo.data.divide import check_sides, divide
-from zoo.data.folder import share_or_path
-from zoo.data.layout import existing_folder, files_below, find_splits, is_kind
+from zoo.data.layout import existing_folder, find_splits
+from zoo.data.pairs import ORDER, Pairs, Source, divided, gather, held_out_source, pairs_in, usable
 from zoo.data.splits import Column, Rows, Splits, fingerprint
 from zoo.data.table import is_table, place_of, read_tables
 from zoo.errors import UserError
 from zoo.inputs.image import decode_image
-from zoo.inputs.names import is_text, listed, printable
+from zoo.inputs.names import is_text, listed
 from zoo.inputs.scene import Pair, decode_mask, same_size, values_in
-
-ORDER = ("train", "val", "test")
-
-
-@dataclass(frozen=True)
-class Pairs(Sequence[Pair]):
-    """Pictures and their masks, read when they are asked for."""
-
-    pictures: Any
-    """Paths, or a Column."""
-    masks: Any
-    """The same, in the same order."""
-
-    def __len__(self) -> int:
-        return len(self.pictures)
-
-    def __getitem__(self, row: Any) -> Any:
-        return Pair(self.pictures[row], self.masks[row])
-
-    @property
-    def table(self) -> Any:
-        """That of the pictures."""
-        return self.pictures.table
-
-    @property
-    def order(self) -> tuple[int, ...]:
-        """Row numbers of the table."""
-        return self.pictures.order
-
-    def pick(self, chosen: Iterable[int]) -> "Pairs":
-        """The same with some of its pairs."""
-        order = tuple(chosen)
-        both = (
-            items.pick(order) if isinstance(items, Column) else tuple(items[i] for i in order)
-            for items in (self.pictures, self.masks)
-        )
-        return Pairs(*both)
-
-    def name(self, row: int, root: Path) -> str:
-        """A picture's path below its folder, or its row in the table."""
-        if isinstance(self.pictures, Column):
-            return f"{root.name} {self.pictures.name_of(row)}"
-        return printable(self.pictures[row])
 
 
 class Look(NamedTuple):
@@ -78,13 +33,6 @@ class Look(NamedTuple):
     """Why it cannot be used; "" if it can."""
 
 
-class Source(NamedTuple):
-    """Where a split's pairs are."""
-
-    root: Path
-    pairs: Pairs
-
-
 def mask_splits(config: Any, seed: int) -> Splits:
     """`config.train`, a folder or a table, such as `sources_in` takes -> Splits of pairs.
 
@@ -93,39 +41,21 @@ def mask_splits(config: Any, seed: int) -> Splits:
     share of train, or None. UserError for whatever cannot be trained on: a picture without a mask,
     a mask of another size, a value that train lacks.
     """
-    sources, notes = sources_in(config.train, "data.train", config)
-    if "train" not in sources:
-        raise UserError(f"data.train takes a source with a train split; {config.train} has none")
-    shares: dict[str, float | str] = {}
-    for split in ("test", "val"):
-        given = share_or_path(getattr(config, split), f"data.{split}")
-        if isinstance(given, Path) and config.time is not None and not given.exists():
-            shares[split] = str(given)
-        elif isinstance(given, Path):
-            found, more = sources_in(given, f"data.{split}", config)
-            sources[split] = found.get(split) or next(iter(found.values()))
-            notes += more
-        elif given is not None and split not in sources:
-            shares[split] = given
+    sources, shares, notes = gather(config, sources_in)
     looks = {split: look(sources[split], split) for split in ORDER if split in sources}
-    good, bad = usable(sources, looks, config.on_bad)
+    good, bad = usable(sources, looks, config.on_bad, "masks")
     present = {v for i in good["train"] for v in looks["train"][i].present}
     values = values_in(sorted(present), config.ignore, sources["train"].root)
     rows = {s: rows_of(sources[s], looks[s], good[s], values, config.ignore) for s in looks}
-    for split, share in shares.items():
-        rows[split], rows["train"], note = divide(rows["train"], share, seed, split, config)
-        notes.append(note)
-    if config.group is not None or config.time is not None:
-        check_sides(rows, config)
+    notes += divided(rows, shares, seed, config)
     return finish(rows, values, config, notes, bad)
 
 
 def mask_held_out(config: Any, labels: Sequence[str]) -> Splits:
     """What `config.test` holds alone, under the labels of a model -> Splits with `test`."""
-    found, notes = sources_in(config.test, "data.test", config)
-    source = found.get("test") or found.get("val") or next(iter(found.values()))
+    source, notes = held_out_source(config, sources_in)
     looks, values = look(source, "test"), tuple(int(label) for label in labels)
-    good, bad = usable({"test": source}, {"test": looks}, config.on_bad)
+    good, bad = usable({"test": source}, {"test": looks}, config.on_bad, "masks")
     rows = {"test": rows_of(source, looks, good["test"], values, config.ignore)}
     return finish(rows, values, config, notes, bad)
 
@@ -161,40 +91,6 @@ def sources_in(path: Any, key: str, config: Any) -> tuple[dict[str, Source], lis
     return sources, list(dict.fromkeys(notes))
 
 
-def pairs_in(root: Path, key: str, notes: list[str]) -> Source:
-    """A folder with images/ and masks/ -> the pairs whose files have the same name but for the
-    ending. UserError for pictures that have no mask, or several."""
-    found: dict[str, dict[str, list[Path]]] = {}
-    for part in ("images", "masks"):
-        folder = root / part
-        if not folder.is_dir():
-            has = listed(f.name for f in sorted(root.iterdir())) or "nothing"
-            wants = f"{key} takes a folder with images and masks folders of files of the same names"
-            raise UserError(f"{wants}; {root} has {has}")
-        named = found.setdefault(part, {})
-        for file in files_below(folder, []):
-            if is_kind(file, "picture"):
-                named.setdefault(file.relative_to(folder).with_suffix("").as_posix(), []).append(
-                    file
-                )
-    images, masks = found["images"], found["masks"]
-    lacks = [name for name in images if name not in masks]
-    twice = [str(f) for part in found.values() for fs in part.values() for f in fs if len(fs) > 1]
-    wants = f"{key} takes one mask of the same name for each picture"
-    if not images:
-        raise UserError(f"{wants}; {root / 'images'} holds no pictures")
-    if lacks:
-        got = f"{len(lacks)} of {len(images)} in {root} have none ({listed(lacks)})"
-        raise UserError(f"{wants}; {got}")
-    if twice:
-        raise UserError(f"{wants}; {listed(twice)} have the same: keep one of each")
-    extra = [name for name in masks if name not in images]
-    if extra:
-        notes.append(f"{root}: left out masks without a picture: {listed(extra)}")
-    pairs = Pairs(*(tuple(part[name][0] for name in images) for part in (images, masks)))
-    return Source(root, pairs)
-
-
 def look(source: Source, split: str) -> list[Look]:
     """Look at each pair once."""
     return look_all(source.pairs, look_at_pair, f"pictures with masks of {split}")
@@ -213,32 +109,6 @@ def look_at_pair(pair: Pair) -> Look:
     digest = hashlib.blake2b(picture.tobytes(), digest_size=16, key=b"%dx%d" % picture.size)
     length = sum(zlib.crc32(p) if isinstance(p, bytes) else p.stat().st_size for p in pair)
     return Look(tuple(np.unique(mask).tolist()), mask.size, length, digest.digest())
-
-
-def usable(
-    sources: Mapping[str, Source], looks: Mapping[str, list[Look]], on_bad: str
-) -> tuple[dict[str, list[int]], list[str]]:
-    """The rows of each split that can be used, and a line for each other, which `on_bad` "skip"
-    allows; else a UserError of them."""
-    good = {split: [i for i, one in enumerate(each) if not one.reason]
-            for split, each in looks.items()}  # fmt: skip
-    bad = [
-        f"{sources[split].pairs.name(i, sources[split].root)}: {one.reason}"
-        for split, each in looks.items()
-        for i, one in enumerate(each)
-        if one.reason
-    ]
-    if bad and on_bad != "skip":
-        every = sum(map(len, looks.values()))
-        raise UserError(
-            f"data takes pictures with masks that fit; {len(bad)} of {every} "
-            f"do not ({listed(bad)}): correct or delete them, or leave them out with "
-            "--data.on_bad skip"
-        )
-    for split, rows in good.items():
-        if not rows:
-            raise UserError(f"data takes pictures with masks; all of {split} are left out")
-    return good, bad
 
 
 def rows_of(

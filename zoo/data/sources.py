@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from zoo.data.boxes import box_held_out, box_splits
 from zoo.data.folder import class_folders, held_out_folder
 from zoo.data.from_table import table_held_out, table_splits
 from zoo.data.masks import mask_held_out, mask_splits
@@ -14,17 +15,19 @@ from zoo.errors import UserError
 
 
 def splits(config: Any, seed: int, kind: str) -> Splits:
-    """The data section of a config, for "picture", "sound", "text", "series", "scene" or
-    "unlabelled" -> Splits.
+    """The data section of a config, for "picture", "sound", "text", "series", "scene",
+    "boxes" or "unlabelled" -> Splits.
 
     `config.train` is a folder of class folders (of pictures or sounds) or a table; see
-    `class_folders`, `table_splits`, `series_splits` and `mask_splits`. UserError for whatever
-    cannot be trained on.
+    `class_folders`, `table_splits`, `series_splits`, `mask_splits` and `box_splits`. UserError for
+    whatever cannot be trained on.
     """
     if kind == "series":
         return series_splits(config)
     if kind == "scene":
         return mask_splits(config, seed)
+    if kind == "boxes":
+        return box_splits(config, seed)
     if kind == "unlabelled":
         return unlabelled_splits(config, seed)
     if kind == "text" or is_table(config.train):
@@ -42,6 +45,8 @@ def held_out(config: Any, labels: Sequence[str], kind: str) -> Splits:
         return series_held_out(config, labels)
     if kind == "scene":
         return mask_held_out(config, labels)
+    if kind == "boxes":
+        return box_held_out(config, labels)
     if kind == "unlabelled":
         return unlabelled_held_out(config)
     if kind == "text" or is_table(config.test):

@@ -40,6 +40,19 @@ class SegmentConfig:
     """Added to the variance in norms."""
 
 
+def maps_of(
+    owner: str, tokens: Tokens, dim: int, widths: tuple[int, ...]
+) -> tuple[Tokens, list[Tensor]]:
+    """Tokens with stages -> the first stage, and the map (B, D_s, h, w) of each, for a head that
+    reads them. ShapeError for other stages than `widths` says, and for what is no picture."""
+    check(owner, tokens.x, "batch tokens dim", dim=dim)
+    stages = tokens.stages or (tokens,)
+    if len(stages) != len(widths or (1,)) or len(stages[0].size or ()) != 2:
+        wants = f"{owner} takes a picture's maps of {len(widths) or 1} stages"
+        raise ShapeError(f"{wants}; got {len(stages)} of {stages[0].size} pixels")
+    return stages[0], [as_map(stage) for stage in stages]
+
+
 class Segment(Part[SegmentConfig]):
     """Tokens with the maps of all stages -> (B, classes, h, w) logits at the picture's own size.
 
@@ -64,13 +77,7 @@ class Segment(Part[SegmentConfig]):
 
     def forward(self, tokens: Tokens) -> Tensor:
         """Tokens of (B, T, D), with stages -> (B, classes, h, w), the picture's pixels."""
-        check("Segment", tokens.x, "batch tokens dim", dim=self.dim)
-        stages = tokens.stages or (tokens,)
-        maps = [as_map(stage) for stage in stages]
-        finest = stages[0]
-        if len(maps) != len(self.config.widths or (1,)) or len(finest.size or ()) != 2:
-            wants = f"Segment takes a picture's maps of {len(self.config.widths) or 1} stages"
-            raise ShapeError(f"{wants}; got {len(maps)} of {finest.size} pixels")
+        finest, maps = maps_of("Segment", tokens, self.dim, self.config.widths)
         levels = self.levels(maps)
         size = levels[0].shape[-2:]
         each = [F.interpolate(level, size, mode="bilinear") for level in levels]

@@ -6,6 +6,7 @@ Pillow and torchvision are imported when a picture is first decoded or augmented
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from zoo.inputs.boxes import Boxed, PrepareBoxes, boxes
 from zoo.inputs.labels import clean_label, label_index, order_labels
 from zoo.inputs.prepare import Prepare
 from zoo.inputs.preprocess import Preprocess
@@ -20,9 +21,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Augment",
+    "Boxed",
     "Pair",
     "PictureError",
     "Prepare",
+    "PrepareBoxes",
     "PrepareScene",
     "PrepareSeries",
     "PrepareSound",
@@ -30,6 +33,7 @@ __all__ = [
     "Preprocess",
     "SoundError",
     "augment",
+    "boxes",
     "clean_label",
     "decode_image",
     "label_index",

@@ -115,11 +115,15 @@ def answered(
     place: Tensor,
 ) -> list[Any]:
     """Tensors of samples -> the probabilities, or the numbers in the data's units, of each; for
-    masks the logits of its pixels. None where they are not finite; UserError where that is the
-    fault of the weights."""
-    answer = model(**to_device(prepare.batch(samples), place)).double().cpu()
-    if target == "mask":
-        pass
+    masks the logits of its pixels, for boxes what is found. None where they are not finite;
+    UserError where that is the fault of the weights."""
+    told = model(**to_device(prepare.batch(samples), place))
+    rows, boxes = None, target == "boxes"
+    answer = (torch.cat((told.logits, told.sides), -1) if boxes else told).double().cpu()
+    if boxes:
+        rows = [{name: x.cpu() for name, x in row.items()} for row in model.head.found(told)]
+    elif target == "mask":
+        rows = answer
     elif target == "numbers":
         if scale is not None:
             mean, deviation = torch.tensor(scale, dtype=torch.float64).unbind(-1)
@@ -130,13 +134,14 @@ def answered(
     good = answer.isfinite().flatten(1).all(1).tolist()
     if not all(good) and not all(w.isfinite().all() for w in model.parameters()):
         raise UserError("predict takes a model of finite weights; this one answers NaN")
-    rows = answer if target == "mask" else answer.tolist()
+    rows = answer.tolist() if rows is None else rows
     return [row if ok else None for row, ok in zip(rows, good, strict=True)]
 
 
 def told(row: Any, labels: Sequence[str] | None, target: str, prepare: Any) -> dict[str, Any]:
     """What a model says of one sample, by name."""
-    return prepare.answer(row, labels) if target == "mask" else named(row, labels, target)
+    own = target in ("mask", "boxes")
+    return prepare.answer(row, labels) if own else named(row, labels, target)
 
 
 def to_device(inputs: dict[str, Tensor], like: Tensor) -> dict[str, Tensor]:

@@ -14,11 +14,13 @@ from typing import Any
 
 from torch import Tensor
 from torch.nn import Module
-from torchvision.models.detection import FCOS
+from torchvision.models.detection import FCOS, MaskRCNN
 from torchvision.models.detection.anchor_utils import AnchorGenerator
+from torchvision.ops import MultiScaleRoIAlign
 
 from zoo import nn
 from zoo.errors import require
+from zoo.heads.fcos import wake
 from zoo.inputs import Preprocess
 from zoo.model import Model
 from zoo.ops import as_map
@@ -62,11 +64,37 @@ def fcos(model: Model, classes: int, channels: int = 256, **options: Any) -> FCO
     Other options are FCOS's own, such as `min_size` and `max_size` of pictures, or `score_thresh`.
     """
     body = Body(model, channels)
-    sizes = tuple((stride,) for stride in body.strides)
-    anchors = AnchorGenerator(sizes, ((1.0,),) * len(sizes))
-    options = {"size_divisible": body.strides[-1], **options}
-    prepare = model.record.preprocess
+    anchors = anchors_of(body, 1, (1.0,))
+    detector = FCOS(body, classes, anchor_generator=anchors, **settings(model, body, options))
+    wake(detector.head)
+    return detector
+
+
+def mask_rcnn(model: Model, classes: int, channels: int = 256, **options: Any) -> MaskRCNN:
+    """torchvision's Mask R-CNN (He et al. 2017, arXiv:1703.06870) on a model's body.
+
+    `classes` counts the background, which is class 0. Each map's anchors are eight times as large
+    as its stride, of three shapes; mean and deviation are those of the model's preprocessing. Other
+    options are MaskRCNN's own, such as `min_size` and `max_size` of pictures.
+    """
+    body = Body(model, channels)
+    maps = [str(i) for i in range(len(body.strides))]
+    pools = {f"{part}_roi_pool": MultiScaleRoIAlign(maps, size, 2)
+             for part, size in (("box", 7), ("mask", 14))}  # fmt: skip
+    anchors = anchors_of(body, 8, (0.5, 1.0, 2.0))
+    options = {"rpn_anchor_generator": anchors, **pools, **settings(model, body, options)}
+    return MaskRCNN(body, classes, **options)
+
+
+def anchors_of(body: Body, times: int, shapes: tuple[float, ...]) -> AnchorGenerator:
+    """Anchors of so many times each map's stride, of shapes of height over width."""
+    sizes = tuple((times * stride,) for stride in body.strides)
+    return AnchorGenerator(sizes, (shapes,) * len(sizes))
+
+
+def settings(model: Model, body: Body, options: dict[str, Any]) -> dict[str, Any]:
+    """A detector's options, with those that the body and its preprocessing ask for."""
+    prepare, seen = model.record.preprocess, {}
     if isinstance(prepare, Preprocess):
         seen = {"image_mean": list(prepare.mean), "image_std": list(prepare.std)}
-        options = {**seen, **options}
-    return FCOS(body, classes, anchor_generator=anchors, **options)
+    return {"size_divisible": body.strides[-1], **seen, **options}

@@ -13,8 +13,9 @@ from zoo.model import Model
 from zoo.nn import Part
 from zoo.registry import create
 
-HEADS = {"scene": "Segment", "unlabelled": "Reconstruct"}  # by what samples are, else Classify
-TARGETS = {"scene": "mask", "unlabelled": "pixels"}
+# by what samples are, else Classify
+HEADS = {"scene": "Segment", "boxes": "Detect", "unlabelled": "Reconstruct"}
+TARGETS = {"scene": "mask", "boxes": "boxes", "unlabelled": "pixels"}
 EMPTY: Mapping[str, Any] = {}
 
 

@@ -6,9 +6,11 @@ process gets.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import Any, ClassVar
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 from torchmetrics import Metric
 from torchmetrics.classification import (
@@ -59,13 +61,14 @@ class Metrics(nn.Module):
         """(target, answer) counts as of the last `compute`; None for more than 100 classes, and for
         targets that are no single class."""
 
-    def update(self, answer: Tensor, target: Tensor, total: Tensor, count: Tensor) -> None:
-        """(B, classes) answers, the targets, the sum of losses, how many: count them in."""
+    def update(self, answer: Any, target: Tensor, total: Tensor, count: Tensor) -> None:
+        """(B, classes) answers, or what the head makes of them, the targets, the sum of losses, how
+        many: count them in."""
         self.total.update(total)
         self.count.update(count)
         self.add(answer, target)
 
-    def add(self, answer: Tensor, target: Tensor) -> None:
+    def add(self, answer: Any, target: Tensor) -> None:
         """Count in what the metrics of this target need."""
         raise NotImplementedError
 
@@ -75,7 +78,7 @@ class Metrics(nn.Module):
 
     def compute(self) -> dict[str, float]:
         """{"loss", ...} over all processes; starts anew."""
-        loss = self.total.compute().item() / self.count.compute().item()
+        loss = self.total.compute().item() / (self.count.compute().item() or 1)
         values = {"loss": loss, **self.measured()}
         for metric in self.children():
             metric.reset()  # type: ignore[operator]  # torchmetrics all
@@ -215,6 +218,47 @@ class MaskMetrics(Metrics):
         }
 
 
+class BoxesMetrics(Metrics):
+    """Mean loss and COCO's average precision of the 100 surest boxes of each picture: ap, the mean
+    over overlaps of 0.5 to 0.95 and over the classes that occur, and ap50, at an overlap of 0.5.
+
+    Both are -1 where there is no box to be found. UserError where pycocotools, which measures, is
+    not installed.
+    """
+
+    best: ClassVar[dict[str, str]] = {"ap": "max", "ap50": "max", "loss": "min"}
+
+    def __init__(self, classes: int):
+        super().__init__()
+        if find_spec("pycocotools") is None:
+            wants = "measuring boxes takes pycocotools, which is not installed"
+            raise UserError(f"{wants}: pip install pycocotools, or omnizoo[detect]")
+        self.rows: list[tuple[dict[str, Tensor], dict[str, Tensor]]] = []  # found, true: a picture
+
+    def add(self, answer: list[dict[str, Tensor]], target: Tensor) -> None:
+        """What `Detect.found` gives of B pictures, (B, most, 5)."""
+        for found, rows in zip(answer, target.cpu(), strict=True):
+            real = rows[rows[:, 4] >= 0].float()
+            true = {"boxes": real[:, :4], "labels": real[:, 4].long()}
+            self.rows.append(({name: x.cpu() for name, x in found.items()}, true))
+
+    def measured(self) -> dict[str, float]:
+        """{"ap", "ap50"}."""
+        from torchmetrics.detection import MeanAveragePrecision
+
+        each: list[Any] = [self.rows]
+        if dist.is_available() and dist.is_initialized():  # ranks differ in how many they have
+            each = [None] * dist.get_world_size()
+            dist.all_gather_object(each, self.rows)
+        metric = MeanAveragePrecision(sync_on_compute=False)
+        metric.warn_on_many_detections = False  # the docstring says that 100 count
+        for found, true in (pair for rows in each for pair in rows):
+            metric.update([found], [true])
+        self.rows = []
+        values = metric.compute()
+        return {"ap": values["map"].item(), "ap50": values["map_50"].item()}
+
+
 class PixelsMetrics(Metrics):
     """The mean loss of what was hidden."""
 
@@ -234,6 +278,7 @@ class PixelsMetrics(Metrics):
 METRICS: dict[str, type[Metrics]] = {
     "pixels": PixelsMetrics,
     "mask": MaskMetrics,
+    "boxes": BoxesMetrics,
     "label": ClassifyMetrics,
     "labels": LabelsMetrics,
     "numbers": NumbersMetrics,

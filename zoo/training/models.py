@@ -8,7 +8,15 @@ from typing import Any
 from zoo.configs import SECTIONS, find
 from zoo.errors import OptionError, one_of, suggest
 from zoo.extend import fault_of, kinds
-from zoo.inputs import Prepare, PrepareScene, PrepareSeries, PrepareSound, PrepareText, Preprocess
+from zoo.inputs import (
+    Prepare,
+    PrepareBoxes,
+    PrepareScene,
+    PrepareSeries,
+    PrepareSound,
+    PrepareText,
+    Preprocess,
+)
 from zoo.inputs.text import train_tokenizer
 from zoo.loading import load
 from zoo.model import Model, Record
@@ -17,7 +25,7 @@ from zoo.registry import create
 from zoo.shapes import pair
 from zoo.training.bodies import HEADS, TARGETS, facts_of, for_scenes, put_head, with_head
 from zoo.training.config import Config, flatten
-from zoo.training.sections import AUDIO, DISTILL, IMAGE, PRETRAIN, SEGMENT, SERIES, TEXT
+from zoo.training.sections import AUDIO, DETECT, DISTILL, IMAGE, PRETRAIN, SEGMENT, SERIES, TEXT
 from zoo.training.tune import tune
 
 KINDS = {  # what the samples of a task are
@@ -27,11 +35,13 @@ KINDS = {  # what the samples of a task are
     AUDIO: "sound",
     SERIES: "series",
     SEGMENT: "scene",
+    DETECT: "boxes",
     PRETRAIN: "unlabelled",
 }
 ADAPTERS = {
     "picture": "Patches",
     "scene": "Patches",
+    "boxes": "Patches",
     "unlabelled": "Patches",
     "text": "Subwords",
     "sound": "Frames",
@@ -45,6 +55,8 @@ def stand_in(kind: str) -> Callable[..., Prepare] | None:
     """What stands for the preprocessing that data would give, to show a model without data."""
     if kind == "scene":
         return lambda base: PrepareScene.of(base, (0, 1), None, None)
+    if kind == "boxes":
+        return lambda base: PrepareBoxes.of(base, None)
     if kind == "sound":
         return PrepareSound
     if kind == "series":
@@ -128,7 +140,8 @@ def make_model(
 def make_dense(
     sections: Mapping[str, Any], options: dict[str, Any], labels: Sequence[str], kind: str
 ) -> Model:
-    """The same for pictures whose pixels are told, with the way to read them still its own.
+    """The same for pictures of which pixels or things are told, with the way to read them still its
+    own.
 
     OptionError for a model of anything else than pictures.
     """

@@ -26,9 +26,11 @@ def option(
 SHARE: dict[str, Any] = {"text": "a path", "above": 0, "below": 1}
 IMAGE, TEXT, AUDIO, SERIES = "image_classify", "text_classify", "audio_classify", "series_forecast"
 SEGMENT, PRETRAIN, DISTILL = "image_segment", "image_pretrain", "image_distill"
+DETECT = "image_detect"
 LABELLED = (IMAGE, DISTILL, TEXT, AUDIO)
-COLUMNS = (*LABELLED, SEGMENT, PRETRAIN)
-PICTURES = (IMAGE, DISTILL, SEGMENT, PRETRAIN)
+COLUMNS = (*LABELLED, SEGMENT, DETECT, PRETRAIN)
+PICTURES = (IMAGE, DISTILL, SEGMENT, DETECT, PRETRAIN)
+PIECES = (SEGMENT, DETECT)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,10 +56,10 @@ class DataConfig:
         tasks=PICTURES,
     )
     turn: bool = option(
-        "turn and upend pictures; not where up and down differ", False, tasks=(SEGMENT,)
+        "turn and upend pictures; not where up and down differ", False, tasks=PIECES
     )
     crop: int | None = option(
-        "side of learned pieces, null = the model's size", None, tasks=(SEGMENT,), least=8
+        "side of learned pieces, null = the model's size", None, tasks=PIECES, least=8
     )
     ignore: int | None = option(
         "value of a mask's pixels that do not count", 255, tasks=(SEGMENT,), least=0, most=65_535
@@ -131,7 +133,9 @@ class RunConfig:
 class SelectConfig:
     """which epoch's weights are kept; without a val, the last's"""
 
-    metric: str | None = option("what decides, null = accuracy, macro_f1, mse or mean_iou", None)
+    metric: str | None = option(
+        "what decides, null = accuracy, macro_f1, mse, mean_iou or ap", None
+    )
     mode: Literal["max", "min"] | None = option("what of it is best, null = as it is meant", None)
     patience: int | None = option("epochs without progress, then stop; null = never", None, least=1)
 

@@ -81,7 +81,7 @@ class Task(lightning.LightningModule):
         """
         trainer, optim = self.trainer, self.config.optim
         total, count, size = trainer.strategy.reduce(self.window, reduce_op="sum").tolist()  # type: ignore[union-attr]
-        self.window = torch.zeros(3)
+        self.window, count = torch.zeros(3), count or 1.0  # of a step without any box, as FCOS does
         self.step_loss, self.step_lr = total / count, max(g["lr"] for g in optimizer.param_groups)
         if not math.isfinite(self.step_loss):
             self.stop("a finite loss", self.step_loss)
@@ -139,7 +139,8 @@ class Task(lightning.LightningModule):
         answer = self(**inputs_of(batch))
         answer = placed(answer.float() if isinstance(answer, Tensor) else answer, batch)
         metrics: Metrics = self.metrics[split]  # type: ignore[assignment]
-        metrics.update(answer, batch["target"], *self._loss(answer, batch))
+        losses, found = self._loss(answer, batch), getattr(self.model.head, "found", None)
+        metrics.update(answer if found is None else found(answer), batch["target"], *losses)
 
     def _report(self, split: str) -> None:
         metrics: Metrics = self.metrics[split]  # type: ignore[assignment]
