@@ -131,7 +131,8 @@ class Run:
         log.info(f"model: {self.model.extra_repr()}{learning(self.model)}")
         if self.model.record.report is not None:
             log.info(f"weights: {self.model.record.report}")
-        if frozen(self.model) and self.config.data.augment != "none":
+        cacheable = frozen(self.model) and getattr(self.model.head, "pools_freely", False)
+        if cacheable and self.config.data.augment != "none":
             log.info("the body is frozen: with --data.augment none, features are computed once")
         log.info(f"hardware: {self.plan}")
         if note := crowded(self.plan):
