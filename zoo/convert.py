@@ -311,10 +311,12 @@ def _shaped(tensor: Tensor, form: str, backbone: Any) -> Tensor:
 def fault(tensor: Tensor) -> str:
     """Why a tensor's values are none for a model, "" where they may be: they must be there, and
     finite in the type that is computed with."""
-    if tensor.is_meta:
-        return "has no values (device meta)"
-    real = tensor.is_floating_point()
-    if not real or tensor.to(torch.get_default_dtype()).isfinite().all():
+    if tensor.is_meta or tensor.layout is not torch.strided:
+        return f"has no plain values ({tensor.device}, {tensor.layout})"
+    if not tensor.is_floating_point():
+        return ""
+    values = tensor.to(torch.get_default_dtype())
+    if values.sum().isfinite() or values.isfinite().all():  # the sum tells at once, or overflows
         return ""
     return "holds NaN or infinity: take an earlier checkpoint"
 
