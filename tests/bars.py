@@ -81,8 +81,9 @@ ESC10: dict[str, Any] = {
 # (0.958), of which 56 messages are spam.
 SMS: dict[str, Any] = {"data.val": None}
 # 85 pictures of train and val, all learned; size, epochs and variation were chosen on val with train
-# alone learned. Cells have no up or down.
-NUCLEI: dict[str, Any] = {"data.val": None, "data.turn": True, "run.epochs": 110}
+# alone learned, epochs once more on a fourth of both with as many coloured ones (110: 0.879, 150:
+# 0.882). Cells have no up or down.
+NUCLEI: dict[str, Any] = {"data.val": None, "data.turn": True, "run.epochs": 150}
 # The same pictures, and their boxes; chosen alike.
 BOXES: dict[str, Any] = {
     "data.val": None,
