@@ -610,6 +610,10 @@ def test_zoo_predict_draws_boxes(run, tmp_path, monkeypatch, capsys):
     assert before.shape == after.shape and 0 < changed.mean() < 0.8
     x0, y0, x1, y1 = (round(side) for side in box)
     assert changed[y0 : y1 + 1, x0 : x1 + 1].any()
+    held = file.read_bytes()
+    assert cli.main(["predict", str(result.folder), str(file), "--drawn", str(file.parent)]) == 2
+    assert "--drawn takes a new or an empty folder; " in capsys.readouterr().err
+    assert file.read_bytes() == held
     zoo.create("vit_mu_patch8_32", classes=2).save("other")
     assert cli.main(["predict", "other", str(file), "--drawn", "seen"]) == 2
     assert (

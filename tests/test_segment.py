@@ -1,6 +1,7 @@
 """A class for each pixel: the head, its loss and metrics, pairs of pictures and masks, predictions."""
 
 import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -382,14 +383,50 @@ def test_zoo_predict_writes_masks(run, tmp_path, monkeypatch, capsys):
     folder = str(root / "data/test/images")
     assert cli.main(["predict", str(result.folder), folder, "empty.png", "--format", "jsonl"]) == 1
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert len(rows) == 4 and "error" in rows[3] and rows[0]["mask"] == "masks/p0.png"
-    assert np.array(Image.open("masks/p0.png")).shape == (40, 40)
+    assert len(rows) == 4 and "error" in rows[3] and rows[0]["mask"] == "predicted_masks/p0.png"
+    assert np.array(Image.open("predicted_masks/p0.png")).shape == (40, 40)
     assert sum(rows[0]["shares"].values()) == pytest.approx(1)
     other = str(root / "data/val/images")
     assert cli.main(["predict", str(result.folder), folder, other, "--masks", "out"]) == 0
     told = capsys.readouterr().out.splitlines()
     assert told[0].split()[:2] == ["file", "mask"] and "out/p0_2.png" in told[4]
     assert len(list((tmp_path / "out").iterdir())) == 6
+
+
+@pytest.fixture
+def saved(tmp_path, monkeypatch):
+    """A model of random weights, and two pictures with masks, in the working folder."""
+    monkeypatch.chdir(tmp_path)
+    model = model_of("vit")
+    record = zoo.model.Record(
+        labels=("0", "1", "2"), preprocess=PrepareScene((32, 32), values=(0, 1, 2))
+    )
+    zoo.Model(model.adapter, model.backbone, model.head, record).save("model")
+    write(tmp_path, 2)
+    return model
+
+
+def asked(capsys, *words, code=0):
+    """JSON lines of `zoo predict`, or the one sentence of an error."""
+    assert cli.main(["predict", "model", *words, "--format", "jsonl"]) == code
+    out, err = capsys.readouterr()
+    return err if code == 2 else [json.loads(line) for line in out.splitlines()]
+
+
+@pytest.mark.parametrize("name", ["images", "masks", "images/p0.png"])
+def test_masks_never_replace_what_is_there(saved, capsys, name):
+    before = {f: f.read_bytes() for part in ("images", "masks") for f in Path(part).iterdir()}
+    said = asked(capsys, "images", "--masks", name, code=2)
+    assert len(said.splitlines()) == 1 and "--masks takes a" in said and name in said
+    assert all(f.read_bytes() == data for f, data in before.items())
+    assert [r["mask"] for r in asked(capsys, "images")] == [
+        "predicted_masks/p0.png", "predicted_masks/p1.png",
+    ]  # fmt: skip
+    said = "--masks takes a new or an empty folder; predicted_masks holds p0.png and 1 more: give"
+    assert said in asked(capsys, "images", code=2)
+    zoo.create("vit_mu_patch8_32", classes=2).save("model2")
+    assert cli.main(["predict", "model2", "images", "--masks", "new"]) == 2
+    assert "--masks takes a model that tells masks; this one is of p" in capsys.readouterr().err
 
 
 def test_a_run_can_be_loaded_and_goes_on_with_its_head(run, tmp_path):

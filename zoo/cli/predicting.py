@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import zoo
 from zoo.cli.answers import as_rows, as_text
 from zoo.cli.arguments import Flags
-from zoo.cli.masks import Drawn, Masks
+from zoo.cli.masks import Drawn, Masks, Pictures
 from zoo.cli.table import say, write_table
 from zoo.data.columns import input_of
 from zoo.data.layout import ENDINGS as FILES
@@ -23,7 +23,7 @@ from zoo.data.splits import Column
 from zoo.data.table import READERS, is_table, read_tables
 from zoo.errors import SampleError, UserError, seen, some
 
-MASKS = Masks(Path("masks"))  # of models that tell masks
+MASKS = Path("predicted_masks")  # no folder that training reads masks from
 CHUNK = 64  # samples that are asked for at once
 ENDINGS = {".jsonl": "jsonl", ".json": "jsonl", ".csv": "csv", ".txt": "table", "": "table"}
 ANSWERS = (
@@ -48,6 +48,8 @@ class Sample(NamedTuple):
 
     row: dict[str, Any]
     source: Any
+    name: str = ""
+    """Of a picture that is written of it."""
 
 
 def predict(args: argparse.Namespace, flags: Flags) -> int:
@@ -58,9 +60,7 @@ def predict(args: argparse.Namespace, flags: Flags) -> int:
     folder = folder / "model" if (folder / "model").is_dir() else folder
     model = zoo.load(folder)
     kind = getattr(model.record.preprocess, "kind", "picture")
-    if args.drawn is not None and kind != "boxes":
-        raise UserError(f"--drawn takes a model that tells boxes; this one is of {many(kind)}")
-    pictures = Masks(args.masks) if args.drawn is None else Drawn(args.drawn)
+    pictures = pictures_of(args, kind)
     kind = "picture" if kind in ("scene", "boxes") else kind  # they take the same, and tell more
     alone = args.on_bad == "raise" or len(args.files) < 2
     words, column = words_of(args, kind), Input(args.input, input_of_run(folder))
@@ -79,6 +79,19 @@ def predict(args: argparse.Namespace, flags: Flags) -> int:
         for text in as_text(answers, style):
             say(text)
     return 1 if bad else 0
+
+
+def pictures_of(args: argparse.Namespace, kind: str) -> Pictures:
+    """What writes the pictures of `--masks` and `--drawn`. UserError for a model that tells no
+    such, and for a folder with files."""
+    for flag, folder, tells in (("masks", args.masks, "scene"), ("drawn", args.drawn, "boxes")):
+        if folder is not None and kind != tells:
+            what = f"--{flag} takes a model that tells {'masks' if flag == 'masks' else 'boxes'}"
+            raise UserError(f"{what}; this one is of {many(kind)}")
+    pictures = Masks(args.masks or MASKS) if args.drawn is None else Drawn(args.drawn)
+    if kind == "scene" or args.drawn is not None:
+        pictures.check()
+    return pictures
 
 
 def input_of_run(model: Path) -> str | None:
@@ -183,7 +196,7 @@ def samples_at(path: Path, word: str, kind: str, column: Input) -> Iterable[Samp
     ):
         return table_samples(path, kind, column)
     if kind in FILES:
-        return (Sample({"file": file}, file) for file in find_files(path, kind))
+        return (Sample({"file": file}, file, Path(file).stem) for file in find_files(path, kind))
     if kind == "text" and path.is_dir():
         files = [f for f in files_below(path, []) if f.suffix.lower() == ".txt"]
         if files:
@@ -271,11 +284,12 @@ def rows_of(table: Any, cells: Column) -> Iterator[Sample]:
     """The rows of a table, and the sample of each, one after the other."""
     for i, sample in enumerate(cells):
         row = {n: v for n, v in table[i].items() if n != cells.name or isinstance(v, str | None)}
-        yield Sample({f"given_{n}" if n in ANSWERS else n: v for n, v in row.items()}, sample)
+        row = {f"given_{n}" if n in ANSWERS else n: v for n, v in row.items()}
+        yield Sample(row, sample, f"row_{i + 1}")
 
 
 def answer(
-    model: Any, samples: Iterator[Sample], on_bad: str, pictures: Any = MASKS
+    model: Any, samples: Iterator[Sample], on_bad: str, pictures: Any = None
 ) -> Iterator[dict[str, Any]]:
     """One dict per sample: its row, and {"label", ...}, {"labels", ...}, {"numbers"}, {"mask",
     "shares"}, {"boxes"} or {"error"}. A sample that is an error itself is raised, or told in its
@@ -290,4 +304,4 @@ def answer(
             bad = isinstance(sample.source, UserError)
             one = {"error": str(sample.source)} if bad else dict(next(found))
             one.pop("file", None)  # what a row has of it is what was typed
-            yield {**sample.row, **pictures(sample.row, sample.source, one)}
+            yield {**sample.row, **(pictures(sample, one) if pictures else one)}
