@@ -429,6 +429,24 @@ def test_masks_never_replace_what_is_there(saved, capsys, name):
     assert "--masks takes a model that tells masks; this one is of p" in capsys.readouterr().err
 
 
+def test_a_mask_is_whole_or_not_there(saved, capsys, monkeypatch):
+    save, written = Image.Image.save, []
+
+    def full(self, place, *args, **more):
+        """The second one meets a full disk."""
+        save(self, place, *args, **more)
+        written.append(place)
+        if len(written) > 1:
+            Path(place).write_bytes(b"")
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Image.Image, "save", full)
+    said = asked(capsys, "images", "--masks", "new", code=2)
+    assert "--masks takes a folder that can be written; new/p1.png cannot: No space left" in said
+    assert [f.name for f in Path("new").iterdir()] == ["p0.png"]
+    assert np.array(Image.open("new/p0.png")).shape == (40, 40)
+
+
 def test_a_run_can_be_loaded_and_goes_on_with_its_head(run, tmp_path):
     root, result = run
     flags = {

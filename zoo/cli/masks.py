@@ -1,11 +1,26 @@
 """Pictures that `zoo predict` writes: masks, and pictures in which boxes are drawn."""
 
+import contextlib
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from zoo.errors import UserError
 
 LEAST = 0.3  # the score of a box that is drawn: less sure ones would hide the picture
+
+
+@contextlib.contextmanager
+def whole(file: Path) -> Iterator[Path]:
+    """Another file beside it to write to, which takes its place at the end; with an error it is
+    deleted, and what was there stays."""
+    scratch = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        yield scratch
+        scratch.replace(file)
+    finally:
+        scratch.unlink(missing_ok=True)
 
 
 class Pictures:
@@ -43,7 +58,8 @@ class Pictures:
             target = self.folder / f"{name}_{count}.png"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            picture.save(target)
+            with whole(target) as scratch:
+                picture.save(scratch, format="PNG")
         except OSError as error:
             raise self.refusal(target, error) from error
         return str(target)

@@ -2,6 +2,7 @@
 
 import argparse
 import codecs
+import contextlib
 import glob
 import os
 import sys
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple
 import zoo
 from zoo.cli.answers import as_rows, as_text
 from zoo.cli.arguments import Flags
-from zoo.cli.masks import Drawn, Masks, Pictures
+from zoo.cli.masks import Drawn, Masks, Pictures, whole
 from zoo.cli.table import say, write_table
 from zoo.data.columns import input_of
 from zoo.data.layout import ENDINGS as FILES
@@ -146,18 +147,15 @@ def refuse_inputs(out: Path | None, words: Sequence[str]) -> None:
 def write_out(out: Path, texts: Iterable[str], mode: str = "w") -> None:
     """Write the file of `--out`, whole or not at all. UserError where that fails."""
     end = out.resolve()  # what a link points to is replaced, not the link
-    whole = mode == "w" and (out.is_file() or not out.exists())  # not a pipe or a device
-    target = end.with_name(f".{end.name}.{os.getpid()}") if whole else out
+    alone = mode == "w" and (out.is_file() or not out.exists())  # not a pipe or a device
     try:
-        with target.open(mode, encoding="utf-8", errors="surrogateescape", newline="") as file:
+        with (
+            whole(end) if alone else contextlib.nullcontext(out) as target,
+            target.open(mode, encoding="utf-8", errors="surrogateescape", newline="") as file,
+        ):
             file.writelines(texts)
-        if whole:
-            target.replace(end)
     except OSError as error:
         raise UserError(f"--out {out} cannot be written: {error.strerror}") from None
-    finally:
-        if whole:
-            target.unlink(missing_ok=True)
 
 
 def words_of(args: argparse.Namespace, kind: str) -> list[str]:
