@@ -5,6 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from PIL import Image
@@ -427,6 +428,22 @@ def test_masks_never_replace_what_is_there(saved, capsys, name):
     zoo.create("vit_mu_patch8_32", classes=2).save("model2")
     assert cli.main(["predict", "model2", "images", "--masks", "new"]) == 2
     assert "--masks takes a model that tells masks; this one is of p" in capsys.readouterr().err
+
+
+def test_masks_of_a_table_are_named_by_file_or_row(saved, capsys):
+    Path("t.csv").write_text("n,image\n1,images/gone.png\n2,images/p1.png\n3,images/p0.png\n")
+    rows = asked(capsys, "t.csv", "--masks", "new", code=1)
+    assert [row.get("mask") for row in rows] == [None, "new/p1.png", "new/p0.png"]
+    data = [b"no picture", *(Path(f"images/p{i}.png").read_bytes() for i in (1, 0))]
+    pd.DataFrame({"image": data}).to_parquet("t.parquet")
+    rows = asked(capsys, "t.parquet", "t.parquet", "--masks", "rows", code=1)
+    names = [row.get("mask") for row in rows]
+    assert names[:3] == [None, "rows/row_2.png", "rows/row_3.png"]
+    assert names[3:] == [None, "rows/row_2_2.png", "rows/row_3_2.png"]
+    cells = [{"bytes": data[1], "path": "seen.jpg"}, {"bytes": data[2], "path": None}]
+    pd.DataFrame({"image": cells}).to_parquet("d.parquet")
+    rows = asked(capsys, "d.parquet", "--masks", "cells")
+    assert [row["mask"] for row in rows] == ["cells/seen.png", "cells/row_2.png"]
 
 
 def test_a_mask_is_whole_or_not_there(saved, capsys, monkeypatch):

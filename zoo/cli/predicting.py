@@ -279,11 +279,16 @@ def table_samples(path: Path, kind: str, column: Input) -> Iterable[Sample]:
 
 
 def rows_of(table: Any, cells: Column) -> Iterator[Sample]:
-    """The rows of a table, and the sample of each, one after the other."""
+    """The rows of a table, and the sample of each, one after the other; what is written of one is
+    named after its file, else by its number."""
     for i, sample in enumerate(cells):
-        row = {n: v for n, v in table[i].items() if n != cells.name or isinstance(v, str | None)}
+        given: dict[str, Any] = table[i]
+        cell = given[cells.name]
+        file = cell.get("path") if isinstance(cell, dict) else cell
+        name = Path(file).stem if isinstance(file, str) else ""
+        row = {n: v for n, v in given.items() if n != cells.name or isinstance(v, str | None)}
         row = {f"given_{n}" if n in ANSWERS else n: v for n, v in row.items()}
-        yield Sample(row, sample, f"row_{i + 1}")
+        yield Sample(row, sample, name or f"row_{i + 1}")
 
 
 def answer(
