@@ -183,6 +183,36 @@ def test_pictures_of_a_table(tmp_path, capsys, monkeypatch):
     assert row["id"] == 4 and "image" not in row and row["label"] == rows[0]["label"]
 
 
+@pytest.mark.parametrize("kind", ["metadata", "split"])
+def test_files_of_a_folders_table_lie_where_training_looks(tmp_path, capsys, monkeypatch, kind):
+    monkeypatch.chdir(tmp_path)
+    zoo.create("vit_mu_patch8_32", classes=["cat", "dog"]).save("model")
+    inner = tmp_path / "data" / ("train" if kind == "split" else "")
+    inner.mkdir(parents=True)
+    for place in (inner, tmp_path, tmp_path / "data"):  # the same name elsewhere is another picture
+        Image.new("RGB", (40, 30), "red" if place == inner else "blue").save(place / "a.png")
+    (inner / "metadata.csv").write_text("file_name,label_name\na.png,cat\n")
+    (row,) = shown(capsys, "data")
+    wanted = zoo.load("model").predict(inner / "a.png")
+    assert row["probabilities"] == pytest.approx(wanted["probabilities"])
+
+
+def test_rows_of_all_splits_are_answered(saved, capsys):
+    Path("data").mkdir()
+    for name, texts in (("train", ["a", "b"]), ("test", ["c"]), ("val", ["d"])):
+        Path(f"data/{name}.csv").write_text("\n".join(["message", *texts]) + "\n")
+    said = (
+        "data: texts are in the column 'message', by its name (--input)\n"
+        "data: rows of train (2), then of val (1), then of test (1)\n"
+    )
+    assert cli.main(["predict", "model", "data", "--format", "jsonl"]) == 0
+    out, err = capsys.readouterr()
+    assert err == said and [json.loads(x)["message"] for x in out.splitlines()] == [*"abdc"]
+    parts = {s: datasets.Dataset.from_dict({"message": [s]}) for s in ("train", "test")}
+    datasets.DatasetDict(parts).save_to_disk("kept")
+    assert [row["message"] for row in shown(capsys, "kept")] == ["train", "test"]
+
+
 def test_answers_are_written_as_they_come_and_rows_read_in_their_turn(saved, capsys, monkeypatch):
     """So a table may be larger than memory: nothing of it is held but a batch."""
     Path("big.csv").write_text("text,n\n" + "".join(f"a cold day,{i}\n" for i in range(500)))

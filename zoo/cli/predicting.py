@@ -21,7 +21,7 @@ from zoo.data.columns import input_of
 from zoo.data.layout import ENDINGS as FILES
 from zoo.data.layout import files_below, is_kind
 from zoo.data.splits import Column
-from zoo.data.table import READERS, is_table, read_tables
+from zoo.data.table import READERS, is_table, place_of, read_tables
 from zoo.errors import SampleError, UserError, seen, some
 
 MASKS = Path("predicted_masks")  # no folder that training reads masks from
@@ -262,20 +262,28 @@ def find_files(path: Path, kind: str) -> list[str]:
 
 
 def table_samples(path: Path, kind: str, column: Input) -> Iterable[Sample]:
-    """A table's rows with the sample in one column; for series, the whole table is one.
+    """The rows of all splits of a source, with the sample in one column; for series, the whole
+    table is one. Files that cells name lie where training looks for them.
 
     The column is that of the run, or recognised as in training. All columns stand in front of the
     answer, the samples' own too where it is text; a name that answers have themselves gets
     `given_` in front.
     """
-    table: Any = next(iter(read_tables(path, "zoo predict").values()))
+    tables: Any = read_tables(path, "zoo predict")
     if kind == "series":
-        return [Sample({"file": str(path)}, table)]
-    name, note = input_of(table, kind, column.among(table.column_names), path, "--input")
-    if note:
+        return [Sample({"file": str(path)}, next(iter(tables.values())))]
+    notes, rows = [], []
+    for split, table in tables.items():
+        name, note = input_of(table, kind, column.among(table.column_names), path, "--input")
+        root = place_of(path, split)
+        folder = None if kind == "text" else root if root.is_dir() else root.parent
+        notes += [note] if note else []
+        rows.append(rows_of(table, Column(table, name, tuple(range(len(table))), folder)))
+    if len(rows) > 1:
+        notes.append(f"rows of {', then of '.join(f'{s} ({len(t)})' for s, t in tables.items())}")
+    for note in dict.fromkeys(notes):
         print(seen(f"{path}: {note}"), file=sys.stderr)
-    folder = None if kind == "text" else path.parent
-    return rows_of(table, Column(table, name, tuple(range(len(table))), folder))
+    return chain.from_iterable(rows)
 
 
 def rows_of(table: Any, cells: Column) -> Iterator[Sample]:
