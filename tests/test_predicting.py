@@ -272,6 +272,24 @@ def test_lines_and_files_that_cannot_be_read_stop_no_others(saved, capsys, monke
     assert [row["text"] for row in shown(capsys, "texts", code=1)] == [r["text"] for r in rows[:3]]
 
 
+@pytest.mark.parametrize("coding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+def test_texts_of_another_encoding_are_no_lines(saved, capsys, monkeypatch, coding):
+    data = "\ufeffa cold day\na warm night\n".encode(coding)
+    Path("u.txt").write_bytes(data)
+    Path("a.txt").write_text("a cold day\n")
+    name = coding[:6].upper()
+    says = f"zoo predict takes texts in UTF-8; u.txt is {name}: save it as such"
+    assert says in shown(capsys, "u.txt", code=2)
+    rows = shown(capsys, "a.txt", "u.txt", code=1)
+    assert "label" in rows[0] and rows[1:] == [{"file": "u.txt", "error": says}]
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+    assert f"- is {name}: save it as such" in shown(capsys, "-", code=2)
+    Path("texts").mkdir()
+    Path("u.txt").rename("texts/u.txt")
+    (row,) = shown(capsys, "texts", code=1)
+    assert row["file"] == "texts/u.txt" and name in row["error"]
+
+
 def test_a_folder_is_walked_as_in_training(saved, capsys):
     """Linked folders are followed, once; what cannot be read is told in its row."""
     Path("elsewhere").mkdir()

@@ -25,6 +25,10 @@ from zoo.data.table import READERS, is_table, place_of, read_tables
 from zoo.errors import SampleError, UserError, seen, some
 
 MASKS = Path("predicted_masks")  # no folder that training reads masks from
+OTHERS = {  # what a file of another encoding begins with, the longer marks first
+    "UTF-32": (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE),
+    "UTF-16": (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE),
+}
 CHUNK = 64  # samples that are asked for at once
 ENDINGS = {".jsonl": "jsonl", ".json": "jsonl", ".csv": "csv", ".txt": "table", "": "table"}
 ANSWERS = (
@@ -211,13 +215,17 @@ def many(kind: str) -> str:
 
 def lines_of(word: str) -> Iterator[Sample]:
     """The lines of a file or of stdin (`-`), empty ones too; no other separators of Unicode end
-    one. One that is no UTF-8 is told in its row. UserError where the file cannot be read."""
+    one. One that is no UTF-8 is told in its row. UserError where the file cannot be read, or says
+    of itself that it is of another encoding."""
     try:
         file = Path(word).expanduser()
         data = read_stdin() if word == "-" else file.read_bytes()
     except OSError as error:
         wants = "zoo predict takes texts"
         raise UserError(f"{wants}; {word} cannot be read: {error.strerror}") from error
+    for other, marks in OTHERS.items():
+        if data.startswith(marks):
+            raise UserError(f"zoo predict takes texts in UTF-8; {word} is {other}: save it as such")
     lines = data.removeprefix(codecs.BOM_UTF8).replace(b"\r\n", b"\n").split(b"\n")
     return map(line_of, lines[:-1] if lines[-1] == b"" else lines)
 
