@@ -334,11 +334,17 @@ def test_out_is_no_file_that_is_read(saved, capsys):
     Path("tables").mkdir()
     Path("tables/test.csv").write_text("text\na cold day\n")
     Path("link.csv").symlink_to("t.csv")
+    for name in ("texts/deep/a.txt", "kept/train/metadata.csv"):
+        Path(name).parent.mkdir(parents=True)
+        Path(name).write_text("text,file_name\na cold day,x\n")
     for words, out in ((["t.csv"], "t.csv"), (["*.csv"], "./t.csv"), (["t.csv"], "link.csv"),
-                       (["tables"], "tables/test.csv")):  # fmt: skip
+                       (["tables"], "tables/test.csv"), (["texts"], "texts/deep/a.txt"),
+                       (["kept"], "kept/train/metadata.csv")):  # fmt: skip
         said = shown(capsys, *words, "--out", out, code=2)
         assert f"--out takes a file of its own; {Path(out)} is read by this command" in said
     assert Path("t.csv").read_text() == Path("tables/test.csv").read_text() == "text\na cold day\n"
+    Path("texts/old.csv").write_text("is not read\n")
+    assert cli.main(["predict", "model", "texts", "--out", "texts/old.csv"]) == 0
 
 
 def test_a_bad_file_of_a_pattern_is_told_in_its_row(saved, capsys):

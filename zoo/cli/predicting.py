@@ -59,7 +59,6 @@ class Sample(NamedTuple):
 
 def predict(args: argparse.Namespace, flags: Flags) -> int:
     """`zoo predict`: 1 where a sample could not be read, which its row reports."""
-    refuse_inputs(args.out, args.files)
     style = choose_format(args.format, args.out)
     folder = Path(args.model).expanduser()
     folder = folder / "model" if (folder / "model").is_dir() else folder
@@ -67,6 +66,7 @@ def predict(args: argparse.Namespace, flags: Flags) -> int:
     kind = getattr(model.record.preprocess, "kind", "picture")
     pictures = pictures_of(args, kind)
     kind = "picture" if kind in ("scene", "boxes") else kind  # they take the same, and tell more
+    refuse_inputs(args.out, args.files, kind)
     alone = args.on_bad == "raise" or len(args.files) < 2
     words, column = words_of(args, kind), Input(args.input, input_of_run(folder))
     samples = chain.from_iterable([samples_in(w, kind, column, alone) for w in words])
@@ -135,14 +135,21 @@ def choose_format(given: str | None, out: Path | None) -> str:
     return given or style or "table"
 
 
-def refuse_inputs(out: Path | None, words: Sequence[str]) -> None:
-    """UserError where `--out` is one of the files that are read, which it would overwrite."""
+def refuse_inputs(out: Path | None, words: Sequence[str], kind: str) -> None:
+    """UserError where `--out` is one of the files that are read, in a folder too, which it would
+    overwrite."""
     if out is None or not out.exists():
         return
     for word in words:
         place = Path(word).expanduser()
         found = [place] if place.exists() else map(Path, glob.glob(str(place), recursive=True))
-        inner = place.iterdir() if place.is_dir() and is_table(place) else ()
+        inner = files_below(place, []) if place.is_dir() else []
+        if inner and is_table(place):
+            inner = [file for file in inner if file.suffix.lower() in READERS]
+        elif kind in FILES:
+            inner = [file for file in inner if is_kind(file, kind)]
+        else:
+            inner = [file for file in inner if file.suffix.lower() == ".txt"]
         if any(path.exists() and path.samefile(out) for path in (*found, *inner)):
             raise UserError(f"--out takes a file of its own; {out} is read by this command: give "
                             "another name")  # fmt: skip
