@@ -3,6 +3,7 @@
 import gc
 import io
 import json
+import os
 import threading
 import weakref
 from types import SimpleNamespace
@@ -83,6 +84,16 @@ def test_cells_are_text_as_they_are_written(tmp_path):
     file = write(tmp_path / "t.csv", ["text", "label"], rows)
     table = read_tables(file, "data.train")["train"]
     assert table["text"][:] == [text for text, _ in rows]
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl"])
+def test_a_table_that_was_written_anew_at_the_same_moment_is_read_anew(tmp_path, ending):
+    """As after `git checkout` and `rsync -t`; of the same length too."""
+    file = tmp_path / f"t.{ending}"
+    for text in ("good", "baad"):
+        file.write_text(f'{{"text": "{text}"}}\n' if ending == "jsonl" else f"text\n{text}\n")
+        os.utime(file, (1.5e9, 1.5e9))
+        assert read_tables(file, "data")["train"][:] == {"text": [text]}
 
 
 def test_a_byte_order_mark_is_no_part_of_a_name(tmp_path):
