@@ -555,6 +555,19 @@ def test_a_first_row_longer_than_the_header_is_refused(tmp_path):
     assert "a column without a name" in said
 
 
+@pytest.mark.parametrize(("ending", "mark"), [("csv", ","), ("csv", ";"), ("tsv", "\t")])
+def test_rows_shorter_than_the_header_are_refused(tmp_path, ending, mark):
+    file = tmp_path / f"t.{ending}"
+    lines = ["id,label,text", '1,a,"two\nlines"', "  ", "", "2,b", "3,a,", ",,", "4"]
+    file.write_text("\n".join(lines).replace(",", mark) + "\n")
+    with pytest.raises(UserError) as error:
+        read_tables(file, "data")
+    says = f"2 of {file} have fewer than the header (row 2 has 2 of 3, row 5 has 1 of 3): add"
+    assert says in str(error.value)
+    file.write_text("\n".join([*lines[:4], *lines[5:7]]).replace(",", mark) + "\n")
+    assert read_tables(file, "data")["train"]["text"][:] == ["two\nlines", "", ""]
+
+
 @pytest.mark.parametrize("mark", [";", "\t"])
 def test_semicolons_and_tabs_divide_a_csv_without_commas(tmp_path, mark):
     rows = [(f"text, {i}", "ab"[i % 2]) for i in range(12)]

@@ -84,6 +84,8 @@ def read_tables(path: str | os.PathLike[str], key: str) -> "dict[str, Dataset]":
 
 
 def _read(datasets: Any, file: Path) -> "Dataset":
+    import pyarrow.compute as pc
+
     reader = READERS[file.suffix.lower()]
     options: dict[str, Any] = {}
     if reader == "csv":
@@ -94,7 +96,16 @@ def _read(datasets: Any, file: Path) -> "Dataset":
     # by its content: `datasets` would take a file of the same name and moment for the one it knows
     with file.open("rb") as data:
         content = hashlib.file_digest(data, "sha256").hexdigest()[:32]
-    return datasets.load_dataset(reader, content, data_files=str(file), split="train", **options)
+    table = datasets.load_dataset(reader, content, data_files=str(file), split="train", **options)
+    if reader == "csv" and table.num_columns > 1:
+        blank = pc.any(pc.equal(table.data.column(-1), ""))  # type: ignore[attr-defined]
+        # missing cells are read as empty ones, the last of the row among them
+        short = short_rows(file) if blank.as_py() else []
+        if short:
+            got = f"{len(short)} of {file} have fewer than the header ({listed(short)})"
+            raise UserError(f"a table has as many cells in each row; {got}: add what they lack, "
+                            f"empty cells too")  # fmt: skip
+    return table
 
 
 def head_of(file: Path) -> tuple[str, list[str]]:
@@ -121,6 +132,20 @@ def head_of(file: Path) -> tuple[str, list[str]]:
     if odd:
         raise UserError(f"a table has each column once; {file} has {listed(odd)}: rename columns")
     return separator, header
+
+
+def short_rows(file: Path) -> list[str]:
+    """The rows of a CSV or TSV file that have fewer cells than its header, as "row 3 has 1 of 2";
+    lines of blanks alone are no rows."""
+    (separator, header), short, row = head_of(file), [], -1
+    with file.open(newline="", encoding="utf-8-sig") as text, contextlib.suppress(csv.Error):
+        for cells in csv.reader(text, delimiter=separator):
+            if not cells or (len(cells) == 1 and cells[0].isspace()):
+                continue
+            row += 1
+            if len(cells) < len(header):
+                short.append(f"row {row} has {len(cells)} of {len(header)}")
+    return short
 
 
 def fault_in(file: Path) -> str:
