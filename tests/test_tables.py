@@ -138,6 +138,37 @@ def test_a_broken_table_is_one_sentence(tmp_path, name, content, sentence):
     assert sentence in said and name in said and "\n" not in said
 
 
+@pytest.mark.parametrize("fault", ["a file", "full", "known to be full"])
+def test_a_cache_that_cannot_be_written_is_not_the_tables_fault(tmp_path, monkeypatch, fault):
+    import datasets
+
+    file = write(tmp_path / "t.csv", ["text"], [["a"]])
+    cache = tmp_path / "no folder"
+    cache.write_text("")
+    if fault == "a file":
+        monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", cache)
+    else:
+        full = OSError(28, "No space left on device")
+        full = full if fault == "full" else OSError("Not enough disk space. Needed: 2 GB")
+
+        def load(*names, **options):
+            """As a table that is written to a full disk."""
+            try:
+                raise full
+            except OSError as error:
+                raise datasets.exceptions.DatasetGenerationError("An error occurred") from error
+
+        monkeypatch.setattr(datasets, "load_dataset", load)
+    with pytest.raises(UserError) as error:
+        read_tables(file, "data.train")
+    says = {"a file": f"{cache} cannot be written: File exists: make room there",
+            "full": "cannot be written: No space left on device: make room there",
+            "known to be full": "cannot be written: Not enough disk space. Needed"}  # fmt: skip
+    assert says[fault] in str(
+        error.value
+    ) and "or name another folder with HF_DATASETS_CACHE" in str(error.value)
+
+
 def test_a_missing_table(tmp_path):
     assert "does not exist" in refused(tmp_path / "gone.csv")
     assert not is_table(tmp_path) and is_table("hf:someone/something") and is_table("x.TSV")

@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import errno
 import hashlib
 import logging
 import os
@@ -21,6 +22,10 @@ READERS = {
     ".parquet": "parquet",
 }  # fmt: skip
 METADATA = "metadata"
+DISK = (  # what the system says of a place that cannot be written
+    errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EEXIST,
+    errno.ENOTDIR, errno.ENOENT,
+)  # fmt: skip
 log = logging.getLogger("zoo")
 HUB = "hf:"
 TAKES = f"a table ({', '.join(READERS)}), a saved dataset's folder or {HUB}NAME[:CONFIG] of the Hub"
@@ -51,7 +56,7 @@ def read_tables(path: str | os.PathLike[str], key: str) -> "dict[str, Dataset]":
                 name, _, part = str(path).removeprefix(HUB).partition(":")
                 if not name.strip():
                     raise UserError(f"{key} takes {TAKES}; {path} names none")
-                found = datasets.load_dataset(name, part or None)
+                found = _load(datasets, name, part or None)
             elif file.is_dir() and _saved(file):
                 found = datasets.load_from_disk(str(file))
             elif file.is_dir() and _split_files(file):
@@ -96,7 +101,7 @@ def _read(datasets: Any, file: Path) -> "Dataset":
     # by its content: `datasets` would take a file of the same name and moment for the one it knows
     with file.open("rb") as data:
         content = hashlib.file_digest(data, "sha256").hexdigest()[:32]
-    table = datasets.load_dataset(reader, content, data_files=str(file), split="train", **options)
+    table = _load(datasets, reader, content, data_files=str(file), split="train", **options)
     if reader == "csv" and table.num_columns > 1:
         blank = pc.any(pc.equal(table.data.column(-1), ""))  # type: ignore[attr-defined]
         # missing cells are read as empty ones, the last of the row among them
@@ -106,6 +111,24 @@ def _read(datasets: Any, file: Path) -> "Dataset":
             raise UserError(f"a table has as many cells in each row; {got}: add what they lack, "
                             f"empty cells too")  # fmt: skip
     return table
+
+
+def _load(datasets: Any, *names: str | None, **options: Any) -> Any:
+    """`datasets.load_dataset`. UserError where the disk of its cache is at fault, not the table."""
+    try:
+        return datasets.load_dataset(*names, **options)
+    except Exception as error:  # what the system said stands behind its own
+        behind: BaseException | None = error
+        while behind is not None:
+            reason = getattr(behind, "errno", None) in DISK and os.strerror(behind.errno)  # type: ignore[attr-defined]
+            if "Not enough disk space" in str(behind) or reason:
+                cache = f"{datasets.config.HF_DATASETS_CACHE} cannot be written"
+                raise UserError(
+                    f"tables are kept in the cache of datasets; {cache}: {reason or behind}: make "
+                    "room there, or name another folder with HF_DATASETS_CACHE"
+                ) from error
+            behind = behind.__cause__ or behind.__context__
+        raise
 
 
 def head_of(file: Path) -> tuple[str, list[str]]:
