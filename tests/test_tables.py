@@ -169,6 +169,25 @@ def test_a_cache_that_cannot_be_written_is_not_the_tables_fault(tmp_path, monkey
     ) and "or name another folder with HF_DATASETS_CACHE" in str(error.value)
 
 
+@pytest.mark.parametrize("ending", ["jsonl", "json"])
+def test_half_a_character_stops_no_other_row(tmp_path, caplog, ending):
+    cells = [
+        r"bad \ud83d x",
+        r"\uDC4D",
+        r"whole \ud83d\ude00",
+        r"\\ud83d",
+        r"\u00e9\ud83d\ud83d\ude00",
+    ]
+    rows = [f'{{"text": "{cell}", "label": "a"}}' for cell in cells]
+    file = tmp_path / f"t.{ending}"
+    file.write_text("\n".join(rows) if ending == "jsonl" else f"[{', '.join(rows)}]")
+    table = read_tables(file, "data")["train"]
+    wanted = ["bad \ufffd x", "\ufffd", "whole \U0001f600", "\\ud83d", "\u00e9\ufffd\U0001f600"]
+    assert table["text"][:] == wanted
+    lines = "1, 2, 5" if ending == "jsonl" else "1"
+    assert f"{file}: halves of characters" in caplog.text and f"in the lines {lines}" in caplog.text
+
+
 def test_a_missing_table(tmp_path):
     assert "does not exist" in refused(tmp_path / "gone.csv")
     assert not is_table(tmp_path) and is_table("hf:someone/something") and is_table("x.TSV")

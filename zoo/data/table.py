@@ -6,6 +6,8 @@ import errno
 import hashlib
 import logging
 import os
+import re
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +30,9 @@ DISK = (  # what the system says of a place that cannot be written
 )  # fmt: skip
 log = logging.getLogger("zoo")
 HUB = "hf:"
+HALF = re.compile(  # each escape of JSON: a pair of surrogates, a lone one (found), any other
+    rb"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(\\u[dD][89a-fA-F]..)|\\."
+)
 TAKES = f"a table ({', '.join(READERS)}), a saved dataset's folder or {HUB}NAME[:CONFIG] of the Hub"
 
 
@@ -101,7 +106,8 @@ def _read(datasets: Any, file: Path) -> "Dataset":
     # by its content: `datasets` would take a file of the same name and moment for the one it knows
     with file.open("rb") as data:
         content = hashlib.file_digest(data, "sha256").hexdigest()[:32]
-    table = _load(datasets, reader, content, data_files=str(file), split="train", **options)
+    with repaired(file) if reader == "json" else contextlib.nullcontext(file) as whole:
+        table = _load(datasets, reader, content, data_files=str(whole), split="train", **options)
     if reader == "csv" and table.num_columns > 1:
         blank = pc.any(pc.equal(table.data.column(-1), ""))  # type: ignore[attr-defined]
         # missing cells are read as empty ones, the last of the row among them
@@ -111,6 +117,30 @@ def _read(datasets: Any, file: Path) -> "Dataset":
             raise UserError(f"a table has as many cells in each row; {got}: add what they lack, "
                             f"empty cells too")  # fmt: skip
     return table
+
+
+@contextlib.contextmanager
+def repaired(file: Path) -> Iterator[Path]:
+    """A JSON file; where it has halves of characters (escapes of lone surrogates, which are no
+    text), a copy with U+FFFD in their place for as long as it is read, and that is said."""
+
+    def whole(found: re.Match[bytes]) -> bytes:
+        return b"\\ufffd" if found[1] else found[0]
+
+    with file.open("rb") as data:
+        rows = [i for i, line in enumerate(data, 1) if any(HALF.findall(line))]
+    if not rows:
+        yield file
+        return
+    log.warning(
+        "%s: halves of characters (lone surrogates) were read as U+FFFD in the lines %s",
+        file, listed(rows),
+    )  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / file.name
+        with file.open("rb") as data, copy.open("wb") as out:
+            out.writelines(HALF.sub(whole, line) for line in data)
+        yield copy
 
 
 def _load(datasets: Any, *names: str | None, **options: Any) -> Any:
