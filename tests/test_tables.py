@@ -9,6 +9,7 @@ import weakref
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from PIL import Image
 
@@ -167,6 +168,23 @@ def test_a_cache_that_cannot_be_written_is_not_the_tables_fault(tmp_path, monkey
     assert says[fault] in str(
         error.value
     ) and "or name another folder with HF_DATASETS_CACHE" in str(error.value)
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_texts_that_were_read_as_times_are_told(tmp_path, ending):
+    file = tmp_path / f"t.{ending}"
+    times = [f"2020-01-0{i} 10:00:00" for i in range(1, 5)]
+    if ending == "jsonl":
+        rows = [json.dumps({"text": t, "label": "ab"[i % 2]}) for i, t in enumerate(times)]
+        file.write_text("\n".join(rows))
+    else:
+        pd.DataFrame({"text": pd.to_datetime(times), "label": [*"abab"]}).to_parquet(file)
+    said = refused(file)
+    assert "none of it texts (text was read as times: in a CSV cells stay texts): give" in said
+    said = refused(file, input="text")
+    assert (
+        f"--data.input takes a column of texts; 'text' of {file} was read as times: write" in said
+    )
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "json"])
