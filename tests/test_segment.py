@@ -285,6 +285,15 @@ def test_a_mask_that_a_model_does_not_know_is_told_when_it_is_read(tmp_path):
         PrepareScene((32, 32), values=(0, 5)).load(pair)
 
 
+def test_mask_columns_that_differ_by_case_are_a_doubt(tmp_path):
+    write(tmp_path, 4)
+    rows = [f"images/p{i}.png,masks/p{i}.png,masks/p0.png" for i in range(4)]
+    (tmp_path / "t.csv").write_text("\n".join(["image,mask,Mask", *rows]))
+    with pytest.raises(zoo.UserError, match=r"one column of masks; .* has mask, Mask: say which"):
+        splits_of(tmp_path / "t.csv", val=None)
+    assert len(splits_of(tmp_path / "t.csv", val=None, label="mask").train) == 4
+
+
 def test_masks_of_many_kinds_are_read_alike(tmp_path):
     values = np.arange(12, dtype=np.uint8).reshape(3, 4)
     Image.fromarray(values).convert("RGB").save(tmp_path / "grey.png")
