@@ -122,6 +122,35 @@ def test_a_folder_of_split_files_and_a_saved_dataset(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("metadata.csv", "metadata.jsonl"),
+        ("val/metadata.csv", "val/metadata.jsonl"),
+        ("val/metadata.csv", "valid/metadata.csv"),
+        ("val.csv", "val/metadata.csv"),
+        ("val.csv", "dev.csv"),
+    ],
+)
+def test_two_tables_of_a_split_are_a_doubt(tmp_path, one, other):
+    for name in (one, other, "train.csv"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        text = '{"file_name": "a.png", "label": "a"}' if "json" in name else "file_name,label\na,a"
+        (tmp_path / name).write_text(f"{text}\n")
+    split = "val" if "val" in one else "train"
+    with pytest.raises(UserError, match=rf"takes one {split} table; .* has two, .* and .*: keep"):
+        read_tables(tmp_path, "data")
+
+
+def test_a_second_split_of_a_name_is_left_out_and_told(tmp_path, caplog):
+    import datasets
+
+    parts = {n: datasets.Dataset.from_dict({"text": [n]}) for n in ("train", "validation", "dev")}
+    datasets.DatasetDict(parts).save_to_disk(str(tmp_path))
+    assert read_tables(tmp_path, "data")["val"]["text"][:] == ["validation"]
+    assert "left out the split dev, another one of val" in caplog.text
+
+
+@pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [
         ("t.csv", "text,label\n", "takes a table with rows"),

@@ -265,21 +265,20 @@ def _split_files(folder: Path) -> dict[str, Path]:
     folders, which is how folders of files say more than a class."""
     files = [f for f in sorted(folder.iterdir()) if f.suffix.lower() in READERS and f.is_file()]
     alone = [f for f in files if f.stem.lower() == METADATA and _names_files(f)]
-    if alone:
-        return {SPLIT_NAMES.get(folder.name.lower(), "train"): alone[0]}
+    each = [(SPLIT_NAMES.get(folder.name.lower(), "train"), file) for file in alone]
+    if not alone:
+        each = [(SPLIT_NAMES.get(file.stem.lower()), file) for file in files]
+        for inner in sorted(folder.iterdir()):
+            split = SPLIT_NAMES.get(inner.name.lower())
+            facts = [inner / f"{METADATA}{ending}" for ending in READERS] if split else []
+            each += [(split, file) for file in facts if file.is_file() and _names_files(file)]
     named: dict[str, Path] = {}
-    for file in files:
-        split = SPLIT_NAMES.get(file.stem.lower())
+    for split, file in each:
         if split in named:
-            both = f"{named[split].name} and {file.name}"
+            both = f"{named[split].relative_to(folder)} and {file.relative_to(folder)}"
             raise UserError(f"data takes one {split} table; {folder} has two, {both}: keep one")
         named |= {} if split is None else {split: file}
-    for inner in sorted(folder.iterdir()):
-        split = SPLIT_NAMES.get(inner.name.lower())
-        for file in (inner / f"{METADATA}{ending}" for ending in READERS):
-            if split is not None and file.is_file() and _names_files(file):
-                named[split] = file
-    return named if "train" in named or "test" in named else {}
+    return named if alone or "train" in named or "test" in named else {}
 
 
 def _names_files(file: Path) -> bool:
@@ -300,7 +299,12 @@ def place_of(path: Any, split: str) -> Path:
 
 
 def _by_split(found: Any, path: Any, key: str) -> "dict[str, Dataset]":
-    tables = {SPLIT_NAMES.get(str(name).lower(), ""): table for name, table in found.items()}
+    tables: dict[str, Dataset] = {}
+    for name, table in found.items():
+        split = SPLIT_NAMES.get(str(name).lower(), "")
+        if split and split in tables:
+            log.warning("%s: left out the split %s, another one of %s", path, name, split)
+        tables.setdefault(split, table)
     unknown = listed(n for n in found if str(n).lower() not in SPLIT_NAMES)
     if "" in tables and "train" in tables:
         log.warning("%s: left out the splits %s", path, unknown)
