@@ -128,12 +128,12 @@ def repaired(file: Path) -> Iterator[Path]:
         return b"\\ufffd" if found[1] else found[0]
 
     with file.open("rb") as data:
-        rows = [i for i, line in enumerate(data, 1) if any(HALF.findall(line))]
+        rows = [f"line {i}" for i, line in enumerate(data, 1) if any(HALF.findall(line))]
     if not rows:
         yield file
         return
     log.warning(
-        "%s: halves of characters (lone surrogates) were read as U+FFFD in the lines %s",
+        "%s: halves of characters (lone surrogates) were read as U+FFFD (%s)",
         file, listed(rows),
     )  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
