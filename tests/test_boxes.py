@@ -567,6 +567,23 @@ def test_predictions_are_named_boxes(run):
         model.predict(files[0])
 
 
+@pytest.mark.parametrize(
+    ("header", "says"),
+    [
+        ("image,boxes,Boxes", "one column of boxes; .* has boxes, Boxes: say which with --data.label"),
+        ("image,x0,y0,x1,y1,label,Label", "one column of labels; .* has label, Label: say which"),
+        ("image,x0,y0,x1,y1,X0,label", "one column for each side of a box; .* has x0, .*, X0: rename"),
+        ("image,x0,y0,x1,y1,xmin,ymin,xmax,ymax,label", "side of a box; .*, ymax: rename those"),
+        ("image,x0,y0,x1,y1,x2,y2,label", "one column for each side of a box; .*, y2: rename"),
+    ],
+)  # fmt: skip
+def test_columns_of_boxes_that_may_be_two_are_a_doubt(tmp_path, header, says):
+    row = ",".join("p.png" if name == "image" else "1" for name in header.split(","))
+    (tmp_path / "t.csv").write_text(f"{header}\n{row}\n{row}\n")
+    with pytest.raises(zoo.UserError, match=says):
+        splits_of(tmp_path / "t.csv", val=None)
+
+
 def test_zoo_predict_writes_boxes(run, tmp_path, monkeypatch, capsys):
     root, result = run
     monkeypatch.chdir(tmp_path)
@@ -610,6 +627,10 @@ def test_zoo_predict_draws_boxes(run, tmp_path, monkeypatch, capsys):
     assert before.shape == after.shape and 0 < changed.mean() < 0.8
     x0, y0, x1, y1 = (round(side) for side in box)
     assert changed[y0 : y1 + 1, x0 : x1 + 1].any()
+    held = file.read_bytes()
+    assert cli.main(["predict", str(result.folder), str(file), "--drawn", str(file.parent)]) == 2
+    assert "--drawn takes a new or an empty folder; " in capsys.readouterr().err
+    assert file.read_bytes() == held
     zoo.create("vit_mu_patch8_32", classes=2).save("other")
     assert cli.main(["predict", "other", str(file), "--drawn", "seen"]) == 2
     assert (

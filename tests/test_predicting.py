@@ -183,6 +183,36 @@ def test_pictures_of_a_table(tmp_path, capsys, monkeypatch):
     assert row["id"] == 4 and "image" not in row and row["label"] == rows[0]["label"]
 
 
+@pytest.mark.parametrize("kind", ["metadata", "split"])
+def test_files_of_a_folders_table_lie_where_training_looks(tmp_path, capsys, monkeypatch, kind):
+    monkeypatch.chdir(tmp_path)
+    zoo.create("vit_mu_patch8_32", classes=["cat", "dog"]).save("model")
+    inner = tmp_path / "data" / ("train" if kind == "split" else "")
+    inner.mkdir(parents=True)
+    for place in (inner, tmp_path, tmp_path / "data"):  # the same name elsewhere is another picture
+        Image.new("RGB", (40, 30), "red" if place == inner else "blue").save(place / "a.png")
+    (inner / "metadata.csv").write_text("file_name,label_name\na.png,cat\n")
+    (row,) = shown(capsys, "data")
+    wanted = zoo.load("model").predict(inner / "a.png")
+    assert row["probabilities"] == pytest.approx(wanted["probabilities"])
+
+
+def test_rows_of_all_splits_are_answered(saved, capsys):
+    Path("data").mkdir()
+    for name, texts in (("train", ["a", "b"]), ("test", ["c"]), ("val", ["d"])):
+        Path(f"data/{name}.csv").write_text("\n".join(["message", *texts]) + "\n")
+    said = (
+        "data: texts are in the column 'message', by its name (--input)\n"
+        "data: rows of train (2), then of val (1), then of test (1)\n"
+    )
+    assert cli.main(["predict", "model", "data", "--format", "jsonl"]) == 0
+    out, err = capsys.readouterr()
+    assert err == said and [json.loads(x)["message"] for x in out.splitlines()] == [*"abdc"]
+    parts = {s: datasets.Dataset.from_dict({"message": [s]}) for s in ("train", "test")}
+    datasets.DatasetDict(parts).save_to_disk("kept")
+    assert [row["message"] for row in shown(capsys, "kept")] == ["train", "test"]
+
+
 def test_answers_are_written_as_they_come_and_rows_read_in_their_turn(saved, capsys, monkeypatch):
     """So a table may be larger than memory: nothing of it is held but a batch."""
     Path("big.csv").write_text("text,n\n" + "".join(f"a cold day,{i}\n" for i in range(500)))
@@ -242,6 +272,24 @@ def test_lines_and_files_that_cannot_be_read_stop_no_others(saved, capsys, monke
     assert [row["text"] for row in shown(capsys, "texts", code=1)] == [r["text"] for r in rows[:3]]
 
 
+@pytest.mark.parametrize("coding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+def test_texts_of_another_encoding_are_no_lines(saved, capsys, monkeypatch, coding):
+    data = "\ufeffa cold day\na warm night\n".encode(coding)
+    Path("u.txt").write_bytes(data)
+    Path("a.txt").write_text("a cold day\n")
+    name = coding[:6].upper()
+    says = f"zoo predict takes texts in UTF-8; u.txt is {name}: save it as such"
+    assert says in shown(capsys, "u.txt", code=2)
+    rows = shown(capsys, "a.txt", "u.txt", code=1)
+    assert "label" in rows[0] and rows[1:] == [{"file": "u.txt", "error": says}]
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+    assert f"- is {name}: save it as such" in shown(capsys, "-", code=2)
+    Path("texts").mkdir()
+    Path("u.txt").rename("texts/u.txt")
+    (row,) = shown(capsys, "texts", code=1)
+    assert row["file"] == "texts/u.txt" and name in row["error"]
+
+
 def test_a_folder_is_walked_as_in_training(saved, capsys):
     """Linked folders are followed, once; what cannot be read is told in its row."""
     Path("elsewhere").mkdir()
@@ -286,11 +334,17 @@ def test_out_is_no_file_that_is_read(saved, capsys):
     Path("tables").mkdir()
     Path("tables/test.csv").write_text("text\na cold day\n")
     Path("link.csv").symlink_to("t.csv")
+    for name in ("texts/deep/a.txt", "kept/train/metadata.csv"):
+        Path(name).parent.mkdir(parents=True)
+        Path(name).write_text("text,file_name\na cold day,x\n")
     for words, out in ((["t.csv"], "t.csv"), (["*.csv"], "./t.csv"), (["t.csv"], "link.csv"),
-                       (["tables"], "tables/test.csv")):  # fmt: skip
+                       (["tables"], "tables/test.csv"), (["texts"], "texts/deep/a.txt"),
+                       (["kept"], "kept/train/metadata.csv")):  # fmt: skip
         said = shown(capsys, *words, "--out", out, code=2)
         assert f"--out takes a file of its own; {Path(out)} is read by this command" in said
     assert Path("t.csv").read_text() == Path("tables/test.csv").read_text() == "text\na cold day\n"
+    Path("texts/old.csv").write_text("is not read\n")
+    assert cli.main(["predict", "model", "texts", "--out", "texts/old.csv"]) == 0
 
 
 def test_a_bad_file_of_a_pattern_is_told_in_its_row(saved, capsys):

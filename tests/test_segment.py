@@ -1,9 +1,11 @@
 """A class for each pixel: the head, its loss and metrics, pairs of pictures and masks, predictions."""
 
 import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from PIL import Image
@@ -283,6 +285,15 @@ def test_a_mask_that_a_model_does_not_know_is_told_when_it_is_read(tmp_path):
         PrepareScene((32, 32), values=(0, 5)).load(pair)
 
 
+def test_mask_columns_that_differ_by_case_are_a_doubt(tmp_path):
+    write(tmp_path, 4)
+    rows = [f"images/p{i}.png,masks/p{i}.png,masks/p0.png" for i in range(4)]
+    (tmp_path / "t.csv").write_text("\n".join(["image,mask,Mask", *rows]))
+    with pytest.raises(zoo.UserError, match=r"one column of masks; .* has mask, Mask: say which"):
+        splits_of(tmp_path / "t.csv", val=None)
+    assert len(splits_of(tmp_path / "t.csv", val=None, label="mask").train) == 4
+
+
 def test_masks_of_many_kinds_are_read_alike(tmp_path):
     values = np.arange(12, dtype=np.uint8).reshape(3, 4)
     Image.fromarray(values).convert("RGB").save(tmp_path / "grey.png")
@@ -382,14 +393,84 @@ def test_zoo_predict_writes_masks(run, tmp_path, monkeypatch, capsys):
     folder = str(root / "data/test/images")
     assert cli.main(["predict", str(result.folder), folder, "empty.png", "--format", "jsonl"]) == 1
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert len(rows) == 4 and "error" in rows[3] and rows[0]["mask"] == "masks/p0.png"
-    assert np.array(Image.open("masks/p0.png")).shape == (40, 40)
+    assert len(rows) == 4 and "error" in rows[3] and rows[0]["mask"] == "predicted_masks/p0.png"
+    assert np.array(Image.open("predicted_masks/p0.png")).shape == (40, 40)
     assert sum(rows[0]["shares"].values()) == pytest.approx(1)
     other = str(root / "data/val/images")
     assert cli.main(["predict", str(result.folder), folder, other, "--masks", "out"]) == 0
     told = capsys.readouterr().out.splitlines()
     assert told[0].split()[:2] == ["file", "mask"] and "out/p0_2.png" in told[4]
     assert len(list((tmp_path / "out").iterdir())) == 6
+
+
+@pytest.fixture
+def saved(tmp_path, monkeypatch):
+    """A model of random weights, and two pictures with masks, in the working folder."""
+    monkeypatch.chdir(tmp_path)
+    model = model_of("vit")
+    record = zoo.model.Record(
+        labels=("0", "1", "2"), preprocess=PrepareScene((32, 32), values=(0, 1, 2))
+    )
+    zoo.Model(model.adapter, model.backbone, model.head, record).save("model")
+    write(tmp_path, 2)
+    return model
+
+
+def asked(capsys, *words, code=0):
+    """JSON lines of `zoo predict`, or the one sentence of an error."""
+    assert cli.main(["predict", "model", *words, "--format", "jsonl"]) == code
+    out, err = capsys.readouterr()
+    return err if code == 2 else [json.loads(line) for line in out.splitlines()]
+
+
+@pytest.mark.parametrize("name", ["images", "masks", "images/p0.png"])
+def test_masks_never_replace_what_is_there(saved, capsys, name):
+    before = {f: f.read_bytes() for part in ("images", "masks") for f in Path(part).iterdir()}
+    said = asked(capsys, "images", "--masks", name, code=2)
+    assert len(said.splitlines()) == 1 and "--masks takes a" in said and name in said
+    assert all(f.read_bytes() == data for f, data in before.items())
+    assert [r["mask"] for r in asked(capsys, "images")] == [
+        "predicted_masks/p0.png", "predicted_masks/p1.png",
+    ]  # fmt: skip
+    said = "--masks takes a new or an empty folder; predicted_masks holds p0.png and 1 more: give"
+    assert said in asked(capsys, "images", code=2)
+    zoo.create("vit_mu_patch8_32", classes=2).save("model2")
+    assert cli.main(["predict", "model2", "images", "--masks", "new"]) == 2
+    assert "--masks takes a model that tells masks; this one is of p" in capsys.readouterr().err
+
+
+def test_masks_of_a_table_are_named_by_file_or_row(saved, capsys):
+    Path("t.csv").write_text("n,image\n1,images/gone.png\n2,images/p1.png\n3,images/p0.png\n")
+    rows = asked(capsys, "t.csv", "--masks", "new", code=1)
+    assert [row.get("mask") for row in rows] == [None, "new/p1.png", "new/p0.png"]
+    data = [b"no picture", *(Path(f"images/p{i}.png").read_bytes() for i in (1, 0))]
+    pd.DataFrame({"image": data}).to_parquet("t.parquet")
+    rows = asked(capsys, "t.parquet", "t.parquet", "--masks", "rows", code=1)
+    names = [row.get("mask") for row in rows]
+    assert names[:3] == [None, "rows/row_2.png", "rows/row_3.png"]
+    assert names[3:] == [None, "rows/row_2_2.png", "rows/row_3_2.png"]
+    cells = [{"bytes": data[1], "path": "seen.jpg"}, {"bytes": data[2], "path": None}]
+    pd.DataFrame({"image": cells}).to_parquet("d.parquet")
+    rows = asked(capsys, "d.parquet", "--masks", "cells")
+    assert [row["mask"] for row in rows] == ["cells/seen.png", "cells/row_2.png"]
+
+
+def test_a_mask_is_whole_or_not_there(saved, capsys, monkeypatch):
+    save, written = Image.Image.save, []
+
+    def full(self, place, *args, **more):
+        """The second one meets a full disk."""
+        save(self, place, *args, **more)
+        written.append(place)
+        if len(written) > 1:
+            Path(place).write_bytes(b"")
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Image.Image, "save", full)
+    said = asked(capsys, "images", "--masks", "new", code=2)
+    assert "--masks takes a folder that can be written; new/p1.png cannot: No space left" in said
+    assert [f.name for f in Path("new").iterdir()] == ["p0.png"]
+    assert np.array(Image.open("new/p0.png")).shape == (40, 40)
 
 
 def test_a_run_can_be_loaded_and_goes_on_with_its_head(run, tmp_path):

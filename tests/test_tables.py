@@ -3,11 +3,13 @@
 import gc
 import io
 import json
+import os
 import threading
 import weakref
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from PIL import Image
 
@@ -85,6 +87,16 @@ def test_cells_are_text_as_they_are_written(tmp_path):
     assert table["text"][:] == [text for text, _ in rows]
 
 
+@pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl"])
+def test_a_table_that_was_written_anew_at_the_same_moment_is_read_anew(tmp_path, ending):
+    """As after `git checkout` and `rsync -t`; of the same length too."""
+    file = tmp_path / f"t.{ending}"
+    for text in ("good", "baad"):
+        file.write_text(f'{{"text": "{text}"}}\n' if ending == "jsonl" else f"text\n{text}\n")
+        os.utime(file, (1.5e9, 1.5e9))
+        assert read_tables(file, "data")["train"][:] == {"text": [text]}
+
+
 def test_a_byte_order_mark_is_no_part_of_a_name(tmp_path):
     file = tmp_path / "t.csv"
     file.write_bytes(b"\xef\xbb\xbftext,label\na,x\nb,y\nc,x\nd,y\n")
@@ -110,6 +122,35 @@ def test_a_folder_of_split_files_and_a_saved_dataset(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("metadata.csv", "metadata.jsonl"),
+        ("val/metadata.csv", "val/metadata.jsonl"),
+        ("val/metadata.csv", "valid/metadata.csv"),
+        ("val.csv", "val/metadata.csv"),
+        ("val.csv", "dev.csv"),
+    ],
+)
+def test_two_tables_of_a_split_are_a_doubt(tmp_path, one, other):
+    for name in (one, other, "train.csv"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        text = '{"file_name": "a.png", "label": "a"}' if "json" in name else "file_name,label\na,a"
+        (tmp_path / name).write_text(f"{text}\n")
+    split = "val" if "val" in one else "train"
+    with pytest.raises(UserError, match=rf"takes one {split} table; .* has two, .* and .*: keep"):
+        read_tables(tmp_path, "data")
+
+
+def test_a_second_split_of_a_name_is_left_out_and_told(tmp_path, caplog):
+    import datasets
+
+    parts = {n: datasets.Dataset.from_dict({"text": [n]}) for n in ("train", "validation", "dev")}
+    datasets.DatasetDict(parts).save_to_disk(str(tmp_path))
+    assert read_tables(tmp_path, "data")["val"]["text"][:] == ["validation"]
+    assert "left out the split dev, another one of val" in caplog.text
+
+
+@pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [
         ("t.csv", "text,label\n", "takes a table with rows"),
@@ -125,6 +166,73 @@ def test_a_broken_table_is_one_sentence(tmp_path, name, content, sentence):
     (tmp_path / name).write_text(content)
     said = refused(tmp_path / name)
     assert sentence in said and name in said and "\n" not in said
+
+
+@pytest.mark.parametrize("fault", ["a file", "full", "known to be full"])
+def test_a_cache_that_cannot_be_written_is_not_the_tables_fault(tmp_path, monkeypatch, fault):
+    import datasets
+
+    file = write(tmp_path / "t.csv", ["text"], [["a"]])
+    cache = tmp_path / "no folder"
+    cache.write_text("")
+    if fault == "a file":
+        monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", cache)
+    else:
+        full = OSError(28, "No space left on device")
+        full = full if fault == "full" else OSError("Not enough disk space. Needed: 2 GB")
+
+        def load(*names, **options):
+            """As a table that is written to a full disk."""
+            try:
+                raise full
+            except OSError as error:
+                raise datasets.exceptions.DatasetGenerationError("An error occurred") from error
+
+        monkeypatch.setattr(datasets, "load_dataset", load)
+    with pytest.raises(UserError) as error:
+        read_tables(file, "data.train")
+    says = {"a file": f"{cache} cannot be written: File exists: make room there",
+            "full": "cannot be written: No space left on device: make room there",
+            "known to be full": "cannot be written: Not enough disk space. Needed"}  # fmt: skip
+    assert says[fault] in str(
+        error.value
+    ) and "or name another folder with HF_DATASETS_CACHE" in str(error.value)
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_texts_that_were_read_as_times_are_told(tmp_path, ending):
+    file = tmp_path / f"t.{ending}"
+    times = [f"2020-01-0{i} 10:00:00" for i in range(1, 5)]
+    if ending == "jsonl":
+        rows = [json.dumps({"text": t, "label": "ab"[i % 2]}) for i, t in enumerate(times)]
+        file.write_text("\n".join(rows))
+    else:
+        pd.DataFrame({"text": pd.to_datetime(times), "label": [*"abab"]}).to_parquet(file)
+    said = refused(file)
+    assert "none of it texts (text was read as times: in a CSV cells stay texts): give" in said
+    said = refused(file, input="text")
+    assert (
+        f"--data.input takes a column of texts; 'text' of {file} was read as times: write" in said
+    )
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "json"])
+def test_half_a_character_stops_no_other_row(tmp_path, caplog, ending):
+    cells = [
+        r"bad \ud83d x",
+        r"\uDC4D",
+        r"whole \ud83d\ude00",
+        r"\\ud83d",
+        r"\u00e9\ud83d\ud83d\ude00",
+    ]
+    rows = [f'{{"text": "{cell}", "label": "a"}}' for cell in cells]
+    file = tmp_path / f"t.{ending}"
+    file.write_text("\n".join(rows) if ending == "jsonl" else f"[{', '.join(rows)}]")
+    table = read_tables(file, "data")["train"]
+    wanted = ["bad \ufffd x", "\ufffd", "whole \U0001f600", "\\ud83d", "\u00e9\ufffd\U0001f600"]
+    assert table["text"][:] == wanted
+    lines = "line 1, line 2, line 5" if ending == "jsonl" else "line 1"
+    assert f"{file}: halves of characters" in caplog.text and f"U+FFFD ({lines})" in caplog.text
 
 
 def test_a_missing_table(tmp_path):
@@ -542,6 +650,19 @@ def test_a_first_row_longer_than_the_header_is_refused(tmp_path):
     assert "2 in the header and 3 in row 1" in said
     said = refused(write(tmp_path / "u.csv", ["text", "label", ""], rows))
     assert "a column without a name" in said
+
+
+@pytest.mark.parametrize(("ending", "mark"), [("csv", ","), ("csv", ";"), ("tsv", "\t")])
+def test_rows_shorter_than_the_header_are_refused(tmp_path, ending, mark):
+    file = tmp_path / f"t.{ending}"
+    lines = ["id,label,text", '1,a,"two\nlines"', "  ", "", "2,b", "3,a,", ",,", "4"]
+    file.write_text("\n".join(lines).replace(",", mark) + "\n")
+    with pytest.raises(UserError) as error:
+        read_tables(file, "data")
+    says = f"2 of {file} have fewer than the header (row 2 has 2 of 3, row 5 has 1 of 3): add"
+    assert says in str(error.value)
+    file.write_text("\n".join([*lines[:4], *lines[5:7]]).replace(",", mark) + "\n")
+    assert read_tables(file, "data")["train"]["text"][:] == ["two\nlines", "", ""]
 
 
 @pytest.mark.parametrize("mark", [";", "\t"])

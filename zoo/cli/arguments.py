@@ -60,9 +60,9 @@ def make_parser() -> Parser:
     sub.add_argument("--format", choices=formats, help="default: as --out ends, or table")
     ends = "write there, not on the screen: .jsonl, .json (a row a line), .csv or .txt (a table)"
     sub.add_argument("--out", metavar="FILE", type=Path, help=ends)
-    about = "where masks of pictures are written, default: masks"
-    sub.add_argument("--masks", metavar="FOLDER", type=Path, default=Path("masks"), help=about)
-    about = "where pictures with boxes of a score of 0.3 or more are written, default: nowhere"
+    about = "a new folder for masks of pictures, default: predicted_masks"
+    sub.add_argument("--masks", metavar="FOLDER", type=Path, help=about)
+    about = "a new folder for pictures with boxes of a score of 0.3 or more, default: none"
     sub.add_argument("--drawn", metavar="FOLDER", type=Path, help=about)
     bad = "report an unreadable sample in its row (default), or stop"
     sub.add_argument("--on-bad", choices=["report", "raise"], default="report", help=bad)

@@ -1,11 +1,26 @@
 """Pictures that `zoo predict` writes: masks, and pictures in which boxes are drawn."""
 
+import contextlib
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from zoo.errors import UserError
 
 LEAST = 0.3  # the score of a box that is drawn: less sure ones would hide the picture
+
+
+@contextlib.contextmanager
+def whole(file: Path) -> Iterator[Path]:
+    """Another file beside it to write to, which takes its place at the end; with an error it is
+    deleted, and what was there stays."""
+    scratch = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        yield scratch
+        scratch.replace(file)
+    finally:
+        scratch.unlink(missing_ok=True)
 
 
 class Pictures:
@@ -15,23 +30,38 @@ class Pictures:
 
     def __init__(self, folder: Path):
         self.folder = folder
-        self.taken: set[Path] = set()
 
-    def write(self, row: dict[str, Any], picture: Any) -> str:
-        """A sample's row, a PIL picture -> the file. UserError where that cannot be written."""
-        name = Path(str(row.get("file") or f"row_{len(self.taken) + 1}")).stem
+    def check(self) -> None:
+        """UserError, before the work, for a folder that has files: they may be those that are read,
+        or somebody's own masks, and one of their name would be replaced."""
+        try:
+            held = sorted(p.name for p in self.folder.iterdir()) if self.folder.exists() else []
+        except OSError as error:
+            raise self.refusal(self.folder, error) from error
+        if held:
+            has = f"{self.folder} holds {held[0]}"
+            more = f" and {len(held) - 1} more" if held[1:] else ""
+            raise UserError(f"{self.flag} takes a new or an empty folder; {has}{more}: give "
+                            f"{self.flag} another one")  # fmt: skip
+
+    def refusal(self, place: Path, error: OSError) -> UserError:
+        """What is said where a file cannot be written."""
+        wants = f"{self.flag} takes a folder that can be written"
+        return UserError(f"{wants}; {place} cannot: {error.strerror or error}")
+
+    def write(self, name: str, picture: Any) -> str:
+        """A sample's name, a PIL picture -> the file. UserError where that cannot be written."""
         target = self.folder / f"{name}.png"
         count = 1
-        while target in self.taken:  # pictures of one name in several folders
+        while target.exists():  # pictures of one name in several folders
             count += 1
             target = self.folder / f"{name}_{count}.png"
-        self.taken.add(target)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            picture.save(target)
+            with whole(target) as scratch:
+                picture.save(scratch, format="PNG")
         except OSError as error:
-            wants = f"{self.flag} takes a folder that can be written"
-            raise UserError(f"{wants}; {target} cannot: {error.strerror or error}") from error
+            raise self.refusal(target, error) from error
         return str(target)
 
 
@@ -40,11 +70,11 @@ class Masks(Pictures):
 
     flag = "--masks"
 
-    def __call__(self, row: dict[str, Any], source: Any, answer: dict[str, Any]) -> dict[str, Any]:
-        """A sample's row, the sample, its answer -> the answer, its mask as a file."""
+    def __call__(self, sample: Any, answer: dict[str, Any]) -> dict[str, Any]:
+        """A sample, its answer -> the answer, its mask as a file."""
         if "mask" not in answer:
             return answer
-        return {**answer, "mask": self.write(row, answer["mask"])}
+        return {**answer, "mask": self.write(sample.name, answer["mask"])}
 
 
 class Drawn(Pictures):
@@ -52,8 +82,8 @@ class Drawn(Pictures):
 
     flag = "--drawn"
 
-    def __call__(self, row: dict[str, Any], source: Any, answer: dict[str, Any]) -> dict[str, Any]:
-        """A sample's row, the sample, its answer -> the answer."""
+    def __call__(self, sample: Any, answer: dict[str, Any]) -> dict[str, Any]:
+        """A sample, its answer -> the answer."""
         from PIL import ImageDraw
 
         from zoo.inputs import decode_image
@@ -61,12 +91,12 @@ class Drawn(Pictures):
 
         if "boxes" not in answer:
             return answer
-        picture = decode_image(source)
+        picture = decode_image(sample.source)
         sure = [one for one in answer["boxes"] if one["score"] >= LEAST]
         draw, labels = ImageDraw.Draw(picture), sorted({one["label"] for one in sure})
         for one in reversed(sure):  # the surest on top
             paint = colour(1 + labels.index(one["label"]) % 255)
             draw.rectangle(one["box"], outline=paint, width=max(1, min(picture.size) // 200))
             draw.text(one["box"][:2], f"{one['label']} {one['score']:.2f}", paint)
-        self.write(row, picture)
+        self.write(sample.name, picture)
         return answer

@@ -2,6 +2,7 @@
 
 import argparse
 import codecs
+import contextlib
 import glob
 import os
 import sys
@@ -14,16 +15,20 @@ from typing import Any, NamedTuple
 import zoo
 from zoo.cli.answers import as_rows, as_text
 from zoo.cli.arguments import Flags
-from zoo.cli.masks import Drawn, Masks
+from zoo.cli.masks import Drawn, Masks, Pictures, whole
 from zoo.cli.table import say, write_table
 from zoo.data.columns import input_of
 from zoo.data.layout import ENDINGS as FILES
 from zoo.data.layout import files_below, is_kind
 from zoo.data.splits import Column
-from zoo.data.table import READERS, is_table, read_tables
+from zoo.data.table import READERS, is_table, place_of, read_tables
 from zoo.errors import SampleError, UserError, seen, some
 
-MASKS = Masks(Path("masks"))  # of models that tell masks
+MASKS = Path("predicted_masks")  # no folder that training reads masks from
+OTHERS = {  # what a file of another encoding begins with, the longer marks first
+    "UTF-32": (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE),
+    "UTF-16": (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE),
+}
 CHUNK = 64  # samples that are asked for at once
 ENDINGS = {".jsonl": "jsonl", ".json": "jsonl", ".csv": "csv", ".txt": "table", "": "table"}
 ANSWERS = (
@@ -48,20 +53,20 @@ class Sample(NamedTuple):
 
     row: dict[str, Any]
     source: Any
+    name: str = ""
+    """Of a picture that is written of it."""
 
 
 def predict(args: argparse.Namespace, flags: Flags) -> int:
     """`zoo predict`: 1 where a sample could not be read, which its row reports."""
-    refuse_inputs(args.out, args.files)
     style = choose_format(args.format, args.out)
     folder = Path(args.model).expanduser()
     folder = folder / "model" if (folder / "model").is_dir() else folder
     model = zoo.load(folder)
     kind = getattr(model.record.preprocess, "kind", "picture")
-    if args.drawn is not None and kind != "boxes":
-        raise UserError(f"--drawn takes a model that tells boxes; this one is of {many(kind)}")
-    pictures = Masks(args.masks) if args.drawn is None else Drawn(args.drawn)
+    pictures = pictures_of(args, kind)
     kind = "picture" if kind in ("scene", "boxes") else kind  # they take the same, and tell more
+    refuse_inputs(args.out, args.files, kind)
     alone = args.on_bad == "raise" or len(args.files) < 2
     words, column = words_of(args, kind), Input(args.input, input_of_run(folder))
     samples = chain.from_iterable([samples_in(w, kind, column, alone) for w in words])
@@ -79,6 +84,19 @@ def predict(args: argparse.Namespace, flags: Flags) -> int:
         for text in as_text(answers, style):
             say(text)
     return 1 if bad else 0
+
+
+def pictures_of(args: argparse.Namespace, kind: str) -> Pictures:
+    """What writes the pictures of `--masks` and `--drawn`. UserError for a model that tells no
+    such, and for a folder with files."""
+    for flag, folder, tells in (("masks", args.masks, "scene"), ("drawn", args.drawn, "boxes")):
+        if folder is not None and kind != tells:
+            what = f"--{flag} takes a model that tells {'masks' if flag == 'masks' else 'boxes'}"
+            raise UserError(f"{what}; this one is of {many(kind)}")
+    pictures = Masks(args.masks or MASKS) if args.drawn is None else Drawn(args.drawn)
+    if kind == "scene" or args.drawn is not None:
+        pictures.check()
+    return pictures
 
 
 def input_of_run(model: Path) -> str | None:
@@ -117,14 +135,21 @@ def choose_format(given: str | None, out: Path | None) -> str:
     return given or style or "table"
 
 
-def refuse_inputs(out: Path | None, words: Sequence[str]) -> None:
-    """UserError where `--out` is one of the files that are read, which it would overwrite."""
+def refuse_inputs(out: Path | None, words: Sequence[str], kind: str) -> None:
+    """UserError where `--out` is one of the files that are read, in a folder too, which it would
+    overwrite."""
     if out is None or not out.exists():
         return
     for word in words:
         place = Path(word).expanduser()
         found = [place] if place.exists() else map(Path, glob.glob(str(place), recursive=True))
-        inner = place.iterdir() if place.is_dir() and is_table(place) else ()
+        inner = files_below(place, []) if place.is_dir() else []
+        if inner and is_table(place):
+            inner = [file for file in inner if file.suffix.lower() in READERS]
+        elif kind in FILES:
+            inner = [file for file in inner if is_kind(file, kind)]
+        else:
+            inner = [file for file in inner if file.suffix.lower() == ".txt"]
         if any(path.exists() and path.samefile(out) for path in (*found, *inner)):
             raise UserError(f"--out takes a file of its own; {out} is read by this command: give "
                             "another name")  # fmt: skip
@@ -133,18 +158,15 @@ def refuse_inputs(out: Path | None, words: Sequence[str]) -> None:
 def write_out(out: Path, texts: Iterable[str], mode: str = "w") -> None:
     """Write the file of `--out`, whole or not at all. UserError where that fails."""
     end = out.resolve()  # what a link points to is replaced, not the link
-    whole = mode == "w" and (out.is_file() or not out.exists())  # not a pipe or a device
-    target = end.with_name(f".{end.name}.{os.getpid()}") if whole else out
+    alone = mode == "w" and (out.is_file() or not out.exists())  # not a pipe or a device
     try:
-        with target.open(mode, encoding="utf-8", errors="surrogateescape", newline="") as file:
+        with (
+            whole(end) if alone else contextlib.nullcontext(out) as target,
+            target.open(mode, encoding="utf-8", errors="surrogateescape", newline="") as file,
+        ):
             file.writelines(texts)
-        if whole:
-            target.replace(end)
     except OSError as error:
         raise UserError(f"--out {out} cannot be written: {error.strerror}") from None
-    finally:
-        if whole:
-            target.unlink(missing_ok=True)
 
 
 def words_of(args: argparse.Namespace, kind: str) -> list[str]:
@@ -183,7 +205,7 @@ def samples_at(path: Path, word: str, kind: str, column: Input) -> Iterable[Samp
     ):
         return table_samples(path, kind, column)
     if kind in FILES:
-        return (Sample({"file": file}, file) for file in find_files(path, kind))
+        return (Sample({"file": file}, file, Path(file).stem) for file in find_files(path, kind))
     if kind == "text" and path.is_dir():
         files = [f for f in files_below(path, []) if f.suffix.lower() == ".txt"]
         if files:
@@ -200,13 +222,17 @@ def many(kind: str) -> str:
 
 def lines_of(word: str) -> Iterator[Sample]:
     """The lines of a file or of stdin (`-`), empty ones too; no other separators of Unicode end
-    one. One that is no UTF-8 is told in its row. UserError where the file cannot be read."""
+    one. One that is no UTF-8 is told in its row. UserError where the file cannot be read, or says
+    of itself that it is of another encoding."""
     try:
         file = Path(word).expanduser()
         data = read_stdin() if word == "-" else file.read_bytes()
     except OSError as error:
         wants = "zoo predict takes texts"
         raise UserError(f"{wants}; {word} cannot be read: {error.strerror}") from error
+    for other, marks in OTHERS.items():
+        if data.startswith(marks):
+            raise UserError(f"zoo predict takes texts in UTF-8; {word} is {other}: save it as such")
     lines = data.removeprefix(codecs.BOM_UTF8).replace(b"\r\n", b"\n").split(b"\n")
     return map(line_of, lines[:-1] if lines[-1] == b"" else lines)
 
@@ -251,31 +277,45 @@ def find_files(path: Path, kind: str) -> list[str]:
 
 
 def table_samples(path: Path, kind: str, column: Input) -> Iterable[Sample]:
-    """A table's rows with the sample in one column; for series, the whole table is one.
+    """The rows of all splits of a source, with the sample in one column; for series, the whole
+    table is one. Files that cells name lie where training looks for them.
 
     The column is that of the run, or recognised as in training. All columns stand in front of the
     answer, the samples' own too where it is text; a name that answers have themselves gets
     `given_` in front.
     """
-    table: Any = next(iter(read_tables(path, "zoo predict").values()))
+    tables: Any = read_tables(path, "zoo predict")
     if kind == "series":
-        return [Sample({"file": str(path)}, table)]
-    name, note = input_of(table, kind, column.among(table.column_names), path, "--input")
-    if note:
+        return [Sample({"file": str(path)}, next(iter(tables.values())))]
+    notes, rows = [], []
+    for split, table in tables.items():
+        name, note = input_of(table, kind, column.among(table.column_names), path, "--input")
+        root = place_of(path, split)
+        folder = None if kind == "text" else root if root.is_dir() else root.parent
+        notes += [note] if note else []
+        rows.append(rows_of(table, Column(table, name, tuple(range(len(table))), folder)))
+    if len(rows) > 1:
+        notes.append(f"rows of {', then of '.join(f'{s} ({len(t)})' for s, t in tables.items())}")
+    for note in dict.fromkeys(notes):
         print(seen(f"{path}: {note}"), file=sys.stderr)
-    folder = None if kind == "text" else path.parent
-    return rows_of(table, Column(table, name, tuple(range(len(table))), folder))
+    return chain.from_iterable(rows)
 
 
 def rows_of(table: Any, cells: Column) -> Iterator[Sample]:
-    """The rows of a table, and the sample of each, one after the other."""
+    """The rows of a table, and the sample of each, one after the other; what is written of one is
+    named after its file, else by its number."""
     for i, sample in enumerate(cells):
-        row = {n: v for n, v in table[i].items() if n != cells.name or isinstance(v, str | None)}
-        yield Sample({f"given_{n}" if n in ANSWERS else n: v for n, v in row.items()}, sample)
+        given: dict[str, Any] = table[i]
+        cell = given[cells.name]
+        file = cell.get("path") if isinstance(cell, dict) else cell
+        name = Path(file).stem if isinstance(file, str) else ""
+        row = {n: v for n, v in given.items() if n != cells.name or isinstance(v, str | None)}
+        row = {f"given_{n}" if n in ANSWERS else n: v for n, v in row.items()}
+        yield Sample(row, sample, name or f"row_{i + 1}")
 
 
 def answer(
-    model: Any, samples: Iterator[Sample], on_bad: str, pictures: Any = MASKS
+    model: Any, samples: Iterator[Sample], on_bad: str, pictures: Any = None
 ) -> Iterator[dict[str, Any]]:
     """One dict per sample: its row, and {"label", ...}, {"labels", ...}, {"numbers"}, {"mask",
     "shares"}, {"boxes"} or {"error"}. A sample that is an error itself is raised, or told in its
@@ -290,4 +330,4 @@ def answer(
             bad = isinstance(sample.source, UserError)
             one = {"error": str(sample.source)} if bad else dict(next(found))
             one.pop("file", None)  # what a row has of it is what was typed
-            yield {**sample.row, **pictures(sample.row, sample.source, one)}
+            yield {**sample.row, **(pictures(sample, one) if pictures else one)}

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from zoo.data.columns import NAMES, cells_of, check_column, input_of, surest
+from zoo.data.columns import cells_of, check_column, input_of, surest, usual_in
 from zoo.data.layout import existing_folder, files_below, find_splits, is_kind
 from zoo.data.pairs import Pairs, Source, pairs_in
 from zoo.data.splits import Column
@@ -141,11 +141,10 @@ def table_sources(path: Any, key: str, config: Any) -> tuple[dict[str, Source], 
     for split, table in read_tables(path, key).items():
         root, names = place_of(path, split), table.column_names
         folder = root if root.is_dir() else root.parent
-        low = {name.lower().strip(): name for name in names}
-        corners = next(([low[c] for c in four] for four in CORNERS if low.keys() >= {*four}), None)
+        corners = corners_among(names, root)
         kind, label = "boxes" if corners is None else "label", config.label
         if label is None:
-            usual = [low[name] for name in NAMES[kind] if name in low]
+            usual = usual_in(names, kind)
             what = "boxes" if corners is None else "labels"
             if not usual:
                 wants = f"{key} takes a column of boxes, or four of corners and one of labels"
@@ -163,6 +162,18 @@ def table_sources(path: Any, key: str, config: Any) -> tuple[dict[str, Source], 
         pictures = Column(table, picture, tuple(order), folder)
         sources[split] = Source(root, Pairs(pictures, tuple(told)))
     return sources, list(dict.fromkeys(notes))
+
+
+def corners_among(names: Sequence[str], where: Path) -> list[str] | None:
+    """The four columns of corners, in their order; None where there are none. UserError where
+    others may be meant as well."""
+    low = {name.lower().strip(): name for name in names}
+    found = [four for four in CORNERS if low.keys() >= {*four}]
+    usual = [name for name in names if any(name.lower().strip() in four for four in found)]
+    if len(usual) > 4:
+        wants = f"data takes one column for each side of a box; {where} has {listed(usual, 8)}"
+        raise UserError(f"{wants}: rename those that are not meant")
+    return [low[corner] for corner in found[0]] if found else None
 
 
 def by_picture(

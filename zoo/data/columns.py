@@ -42,9 +42,9 @@ def recognise(table: Any, kind: str, config: Any, where: Any) -> Columns:
     names, notes = table.column_names, []
     label = config.label
     if label is None:
-        usual = _usual(names, "label")
+        usual = usual_in(names, "label")
         if not usual:
-            more = config.input is None and not _usual(names, kind)
+            more = config.input is None and not usual_in(names, kind)
             also = f" and --data.input COLUMN (the {kind}s)" if more else ""
             raise UserError(
                 f"data takes a column of labels; {where} has {listed(names)}, none of a usual "
@@ -67,9 +67,11 @@ def input_of(
     names = table.column_names
     if given is None:
         fitting = [n for n in names if n != label and holds(table, n) == kind]
-        usual = _usual(fitting, kind)
+        usual = usual_in(fitting, kind)
         if not usual and len(fitting) != 1:
             has = listed(fitting) if fitting else f"{listed(names)}, none of it {kind}s"
+            times = [n for n in names if n != label and kind == "text" and is_time(table, n)]
+            has += f" ({listed(times)} was read as times: in a CSV cells stay texts)" * bool(times)
             raise UserError(
                 f"data takes a column of {kind}s; {where} has {has}: give {flag} COLUMN"
             )
@@ -77,7 +79,15 @@ def input_of(
         why = "by its name" if usual else f"the only one of {kind}s"
         return name, f"{kind}s are in the column {name!r}, {why} ({flag})"
     check_column(names, given, where, flag.removeprefix("--"))
+    if kind == "text" and is_time(table, given):
+        wants = f"{flag} takes a column of texts; {given!r} of {where} was read as times"
+        raise UserError(f"{wants}: write the table as a CSV, where cells stay texts")
     return given, ""
+
+
+def is_time(table: Any, name: str) -> bool:
+    """Whether a column was read as moments, as JSON's texts are where all of them look like it."""
+    return getattr(table.features[name], "dtype", "").startswith(("timestamp", "date", "time"))
 
 
 def surest(usual: Sequence[str], what: str, where: Any, flag: str) -> str:
@@ -181,6 +191,6 @@ def lists(table: Any, column: str) -> str | None:
     return "labels" if isinstance(next(cells, None), (list, tuple)) else None
 
 
-def _usual(names: Sequence[str], what: str) -> list[str]:
+def usual_in(names: Sequence[str], what: str) -> list[str]:
     """Those of the columns that have a usual name, the surest first."""
     return [name for usual in NAMES[what] for name in names if name.lower().strip() == usual]

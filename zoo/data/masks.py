@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from zoo.data.check import duplicate_notes, look_all
-from zoo.data.columns import NAMES, check_column, input_of, surest
+from zoo.data.columns import check_column, input_of, surest, usual_in
 from zoo.data.layout import existing_folder, find_splits
 from zoo.data.pairs import ORDER, Pairs, Source, divided, gather, held_out_source, pairs_in, usable
 from zoo.data.splits import Column, Rows, Splits, fingerprint
@@ -75,8 +75,7 @@ def sources_in(path: Any, key: str, config: Any) -> tuple[dict[str, Source], lis
         folder = root if root.is_dir() else root.parent
         mask, names = config.label, table.column_names
         if mask is None:
-            low = {name.lower().strip(): name for name in names}
-            usual = [low[name] for name in NAMES["mask"] if name in low]
+            usual = usual_in(names, "mask")
             if not usual:
                 wants = f"{key} takes a column of masks; {root} has {listed(names)}"
                 raise UserError(f"{wants}: give --data.label COLUMN")

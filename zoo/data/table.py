@@ -1,13 +1,17 @@
 """Tables on disk -> `datasets.Dataset`s, by split. Cells stay on disk until they are asked for."""
 
 import contextlib
-import csv
+import errno
+import hashlib
 import logging
 import os
+import re
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from zoo.data.delimited import fault_in, head_of, short_rows
 from zoo.data.layout import SPLIT_NAMES
 from zoo.errors import UserError
 from zoo.inputs.names import listed
@@ -20,8 +24,15 @@ READERS = {
     ".parquet": "parquet",
 }  # fmt: skip
 METADATA = "metadata"
+DISK = (  # what the system says of a place that cannot be written
+    errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EEXIST,
+    errno.ENOTDIR, errno.ENOENT,
+)  # fmt: skip
 log = logging.getLogger("zoo")
 HUB = "hf:"
+HALF = re.compile(  # each escape of JSON: a pair of surrogates, a lone one (found), any other
+    rb"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(\\u[dD][89a-fA-F]..)|\\."
+)
 TAKES = f"a table ({', '.join(READERS)}), a saved dataset's folder or {HUB}NAME[:CONFIG] of the Hub"
 
 
@@ -50,7 +61,7 @@ def read_tables(path: str | os.PathLike[str], key: str) -> "dict[str, Dataset]":
                 name, _, part = str(path).removeprefix(HUB).partition(":")
                 if not name.strip():
                     raise UserError(f"{key} takes {TAKES}; {path} names none")
-                found = datasets.load_dataset(name, part or None)
+                found = _load(datasets, name, part or None)
             elif file.is_dir() and _saved(file):
                 found = datasets.load_from_disk(str(file))
             elif file.is_dir() and _split_files(file):
@@ -83,6 +94,8 @@ def read_tables(path: str | os.PathLike[str], key: str) -> "dict[str, Dataset]":
 
 
 def _read(datasets: Any, file: Path) -> "Dataset":
+    import pyarrow.compute as pc
+
     reader = READERS[file.suffix.lower()]
     options: dict[str, Any] = {}
     if reader == "csv":
@@ -90,56 +103,62 @@ def _read(datasets: Any, file: Path) -> "Dataset":
         as_text = datasets.Features({name: datasets.Value("string") for name in header})
         options = {"sep": separator, "features": as_text, "keep_default_na": False}
         options |= {"encoding": "utf-8-sig", "index_col": False}
-    return datasets.load_dataset(reader, data_files=str(file), split="train", **options)
+    # by its content: `datasets` would take a file of the same name and moment for the one it knows
+    with file.open("rb") as data:
+        content = hashlib.file_digest(data, "sha256").hexdigest()[:32]
+    with repaired(file) if reader == "json" else contextlib.nullcontext(file) as whole:
+        table = _load(datasets, reader, content, data_files=str(whole), split="train", **options)
+    if reader == "csv" and table.num_columns > 1:
+        blank = pc.any(pc.equal(table.data.column(-1), ""))  # type: ignore[attr-defined]
+        # missing cells are read as empty ones, the last of the row among them
+        short = short_rows(file) if blank.as_py() else []
+        if short:
+            got = f"{len(short)} of {file} have fewer than the header ({listed(short)})"
+            raise UserError(f"a table has as many cells in each row; {got}: add what they lack, "
+                            f"empty cells too")  # fmt: skip
+    return table
 
 
-def head_of(file: Path) -> tuple[str, list[str]]:
-    """A CSV or TSV file -> what stands between its cells (`,`, or `;` or a tab where the header has
-    no comma), and its columns. UserError for columns that cannot be told apart, for a first row
-    that is longer than the header, and for what is no UTF-8."""
+@contextlib.contextmanager
+def repaired(file: Path) -> Iterator[Path]:
+    """A JSON file; where it has halves of characters (escapes of lone surrogates, which are no
+    text), a copy with U+FFFD in their place for as long as it is read, and that is said."""
+
+    def whole(found: re.Match[bytes]) -> bytes:
+        return b"\\ufffd" if found[1] else found[0]
+
+    with file.open("rb") as data:
+        rows = [f"line {i}" for i, line in enumerate(data, 1) if any(HALF.findall(line))]
+    if not rows:
+        yield file
+        return
+    log.warning(
+        "%s: halves of characters (lone surrogates) were read as U+FFFD (%s)",
+        file, listed(rows),
+    )  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / file.name
+        with file.open("rb") as data, copy.open("wb") as out:
+            out.writelines(HALF.sub(whole, line) for line in data)
+        yield copy
+
+
+def _load(datasets: Any, *names: str | None, **options: Any) -> Any:
+    """`datasets.load_dataset`. UserError where the disk of its cache is at fault, not the table."""
     try:
-        with file.open(newline="", encoding="utf-8-sig") as text:
-            line = text.readline()
-            others = [mark for mark in "\t;" if mark in line] if "," not in line else []
-            separator = "\t" if file.suffix.lower() == ".tsv" else [*others, ","][0]
-            text.seek(0)
-            rows = csv.reader(text, delimiter=separator)
-            header, first = next(rows, []), next(rows, [])
-    except UnicodeDecodeError as error:
-        raise UserError(f"a table is UTF-8 text; {file} is not: save it as such") from error
-    except csv.Error as error:
-        raise UserError(f"a table is text in rows; {file} is not: {error}") from error
-    if len(first) > len(header):
-        got = f"{file} has {len(header)} in the header and {len(first)} in row 1"
-        raise UserError(f"a table has as many cells in each row; {got}: name each column")
-    odd = sorted({name or "a column without a name" for name in header
-                  if not name.strip() or header.count(name) > 1})  # fmt: skip
-    if odd:
-        raise UserError(f"a table has each column once; {file} has {listed(odd)}: rename columns")
-    return separator, header
-
-
-def fault_in(file: Path) -> str:
-    """What keeps a CSV or TSV file from being read, with its row; "" where that is not found."""
-    with file.open("rb") as lines:
-        for number, line in enumerate(lines, 1):
-            try:
-                line.decode()
-            except UnicodeDecodeError:
-                return f"line {number} is no UTF-8: save it as such"
-    (separator, header), row = head_of(file), 0
-    with file.open(newline="", encoding="utf-8-sig") as text:
-        try:
-            for cells in csv.reader(text, delimiter=separator, strict=True):
-                if len(cells) > len(header):
-                    got = f"row {row} has {len(cells)} cells, the header {len(header)}"
-                    return f"{got}: put quotation marks around a cell that holds {separator!r}"
-                row += 1
-        except csv.Error as error:
-            if "end of data" not in str(error):
-                return f"row {row}: {error}"
-            return f"a quotation mark opens a cell in row {row} and none closes it: double it"
-    return ""
+        return datasets.load_dataset(*names, **options)
+    except Exception as error:  # what the system said stands behind its own
+        behind: BaseException | None = error
+        while behind is not None:
+            reason = getattr(behind, "errno", None) in DISK and os.strerror(behind.errno)  # type: ignore[attr-defined]
+            if "Not enough disk space" in str(behind) or reason:
+                cache = f"{datasets.config.HF_DATASETS_CACHE} cannot be written"
+                raise UserError(
+                    f"tables are kept in the cache of datasets; {cache}: {reason or behind}: make "
+                    "room there, or name another folder with HF_DATASETS_CACHE"
+                ) from error
+            behind = behind.__cause__ or behind.__context__
+        raise
 
 
 def doubtful(table: Any, path: Path, split: str) -> list[str]:
@@ -183,21 +202,20 @@ def _split_files(folder: Path) -> dict[str, Path]:
     folders, which is how folders of files say more than a class."""
     files = [f for f in sorted(folder.iterdir()) if f.suffix.lower() in READERS and f.is_file()]
     alone = [f for f in files if f.stem.lower() == METADATA and _names_files(f)]
-    if alone:
-        return {SPLIT_NAMES.get(folder.name.lower(), "train"): alone[0]}
+    each = [(SPLIT_NAMES.get(folder.name.lower(), "train"), file) for file in alone]
+    if not alone:
+        each = [(SPLIT_NAMES.get(file.stem.lower()), file) for file in files]
+        for inner in sorted(folder.iterdir()):
+            split = SPLIT_NAMES.get(inner.name.lower())
+            facts = [inner / f"{METADATA}{ending}" for ending in READERS] if split else []
+            each += [(split, file) for file in facts if file.is_file() and _names_files(file)]
     named: dict[str, Path] = {}
-    for file in files:
-        split = SPLIT_NAMES.get(file.stem.lower())
+    for split, file in each:
         if split in named:
-            both = f"{named[split].name} and {file.name}"
+            both = f"{named[split].relative_to(folder)} and {file.relative_to(folder)}"
             raise UserError(f"data takes one {split} table; {folder} has two, {both}: keep one")
         named |= {} if split is None else {split: file}
-    for inner in sorted(folder.iterdir()):
-        split = SPLIT_NAMES.get(inner.name.lower())
-        for file in (inner / f"{METADATA}{ending}" for ending in READERS):
-            if split is not None and file.is_file() and _names_files(file):
-                named[split] = file
-    return named if "train" in named or "test" in named else {}
+    return named if alone or "train" in named or "test" in named else {}
 
 
 def _names_files(file: Path) -> bool:
@@ -218,7 +236,12 @@ def place_of(path: Any, split: str) -> Path:
 
 
 def _by_split(found: Any, path: Any, key: str) -> "dict[str, Dataset]":
-    tables = {SPLIT_NAMES.get(str(name).lower(), ""): table for name, table in found.items()}
+    tables: dict[str, Dataset] = {}
+    for name, table in found.items():
+        split = SPLIT_NAMES.get(str(name).lower(), "")
+        if split and split in tables:
+            log.warning("%s: left out the split %s, another one of %s", path, name, split)
+        tables.setdefault(split, table)
     unknown = listed(n for n in found if str(n).lower() not in SPLIT_NAMES)
     if "" in tables and "train" in tables:
         log.warning("%s: left out the splits %s", path, unknown)

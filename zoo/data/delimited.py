@@ -1,0 +1,71 @@
+"""CSV and TSV files as text: their header, and which row is wrong and why."""
+
+import contextlib
+import csv
+from pathlib import Path
+
+from zoo.errors import UserError
+from zoo.inputs.names import listed
+
+
+def head_of(file: Path) -> tuple[str, list[str]]:
+    """A CSV or TSV file -> what stands between its cells (`,`, or `;` or a tab where the header has
+    no comma), and its columns. UserError for columns that cannot be told apart, for a first row
+    that is longer than the header, and for what is no UTF-8."""
+    try:
+        with file.open(newline="", encoding="utf-8-sig") as text:
+            line = text.readline()
+            others = [mark for mark in "\t;" if mark in line] if "," not in line else []
+            separator = "\t" if file.suffix.lower() == ".tsv" else [*others, ","][0]
+            text.seek(0)
+            rows = csv.reader(text, delimiter=separator)
+            header, first = next(rows, []), next(rows, [])
+    except UnicodeDecodeError as error:
+        raise UserError(f"a table is UTF-8 text; {file} is not: save it as such") from error
+    except csv.Error as error:
+        raise UserError(f"a table is text in rows; {file} is not: {error}") from error
+    if len(first) > len(header):
+        got = f"{file} has {len(header)} in the header and {len(first)} in row 1"
+        raise UserError(f"a table has as many cells in each row; {got}: name each column")
+    odd = sorted({name or "a column without a name" for name in header
+                  if not name.strip() or header.count(name) > 1})  # fmt: skip
+    if odd:
+        raise UserError(f"a table has each column once; {file} has {listed(odd)}: rename columns")
+    return separator, header
+
+
+def short_rows(file: Path) -> list[str]:
+    """The rows of a CSV or TSV file that have fewer cells than its header, as "row 3 has 1 of 2";
+    lines of blanks alone are no rows."""
+    (separator, header), short, row = head_of(file), [], -1
+    with file.open(newline="", encoding="utf-8-sig") as text, contextlib.suppress(csv.Error):
+        for cells in csv.reader(text, delimiter=separator):
+            if not cells or (len(cells) == 1 and cells[0].isspace()):
+                continue
+            row += 1
+            if len(cells) < len(header):
+                short.append(f"row {row} has {len(cells)} of {len(header)}")
+    return short
+
+
+def fault_in(file: Path) -> str:
+    """What keeps a CSV or TSV file from being read, with its row; "" where that is not found."""
+    with file.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            try:
+                line.decode()
+            except UnicodeDecodeError:
+                return f"line {number} is no UTF-8: save it as such"
+    (separator, header), row = head_of(file), 0
+    with file.open(newline="", encoding="utf-8-sig") as text:
+        try:
+            for cells in csv.reader(text, delimiter=separator, strict=True):
+                if len(cells) > len(header):
+                    got = f"row {row} has {len(cells)} cells, the header {len(header)}"
+                    return f"{got}: put quotation marks around a cell that holds {separator!r}"
+                row += 1
+        except csv.Error as error:
+            if "end of data" not in str(error):
+                return f"row {row}: {error}"
+            return f"a quotation mark opens a cell in row {row} and none closes it: double it"
+    return ""
