@@ -34,7 +34,7 @@ def write(file, hours=200, change=None):
 
 
 def config_of(file, **more):
-    plain = {"train": str(file), "val": 0.2, "test": 0.2, "label": "value", "time": None, "past": 6,
+    plain = {"train": str(file), "val": 0.2, "test": 0.2, "label": "value", "time": None, "columns": None, "past": 6,
              "ahead": 3, "season": 24, "until": None, "augment": "none"}  # fmt: skip
     return SimpleNamespace(**{**plain, **more})
 
@@ -380,3 +380,66 @@ def test_times_go_on_as_they_went(moments, wanted):
 
 def test_times_that_are_numbers_go_on():
     assert following(np.array([1.0, 1.5]), 2) == [2.0, 2.5]
+
+
+# --- a loaded forecast reads as it was made to
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory):
+    """A run on two columns, and the flags of another that loads its model."""
+    folder = tmp_path_factory.mktemp("first")
+    write(folder / "a.csv")
+    flags = {"data.train": str(folder / "a.csv"), "data.val": 0.2, "run.epochs": 1, "optim.lr": 1e-9,
+             "hw.accelerator": "cpu", "hw.precision": "fp32", "hw.workers": 0}  # fmt: skip
+    made = {"data.label": "value", "data.past": 12, "data.ahead": 4, "model.adapter.dim": 16,
+            "model.backbone.dim": 16, "model.backbone.depth": 1}  # fmt: skip
+    training.train(RECIPE, {**flags, **made, "run.dir": str(folder / "run")})
+    return {**flags, "model.load": str(folder / "run")}
+
+
+def test_a_loaded_forecast_takes_what_is_not_given_from_the_model(first, tmp_path, capsys):
+    write(tmp_path / "b.csv", change=lambda f: f.assign(more=1.0, value=1000 * f["value"]))
+    given = {**first, "data.train": str(tmp_path / "b.csv"), "run.dir": str(tmp_path / "run")}
+    training.train(RECIPE, given)
+    said = capsys.readouterr().out
+    assert (
+        "reads as it was made to: data.past 12, data.ahead 4, data.label 'value', data.columns wave"
+        in said
+    )
+    assert "'value' is forecast from the columns wave, value" in said
+    assert "columns that are not asked for are left out: note, more" in said
+    written = training.resolve(tmp_path / "run/config.yaml").config.data
+    assert (written.past, written.ahead, written.label) == (12, 4, "value")
+    assert written.columns == ("wave", "value")
+    old, new = zoo.load(first["model.load"]).record, zoo.load(tmp_path / "run").record
+    assert new.preprocess.mean[1] == pytest.approx(1000 * old.preprocess.mean[1])
+    assert np.allclose(new.scale, 1000 * np.array(old.scale))  # as the baselines are measured
+    training.evaluate(tmp_path / "run", tmp_path / "b.csv")
+    assert "'value' is forecast from the columns wave, value" in capsys.readouterr().out
+
+
+def test_a_loaded_forecast_of_another_column_or_farther_ahead(first, tmp_path):
+    given = {**first, "data.label": "wave", "data.ahead": 6, "data.past": 8}
+    training.train(RECIPE, {**given, "run.dir": str(tmp_path / "run")})
+    model = zoo.load(tmp_path / "run")
+    made = model.record.preprocess
+    assert (made.target, made.ahead, made.past, made.columns) == ("wave", 6, 8, ("wave", "value"))
+    answer = model.predict(pd.read_csv(first["data.train"]))
+    assert len(answer["times"]) == len(answer["numbers"]) == 6
+    assert max(map(abs, answer["numbers"].values())) < 5  # a wave, not a value of 50
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"data.past": 20}, r"data.past takes at most what the loaded model reads, 12; got 20.*\(--data.past"),
+        ({"data.columns": "[value]"}, "data.columns takes as many as the loaded model sees, wave, value; got value"),
+        ({"data.label": "note"}, "data.columns takes the one that is forecast, 'note'"),
+        ({"data.columns": "[wave, hour]"}, "data.columns.*'hour'"),
+    ],
+)  # fmt: skip
+def test_what_a_loaded_forecast_cannot_read_is_refused(first, tmp_path, given, says):
+    with pytest.raises(UserError, match=says):
+        training.train(RECIPE, {**first, **given, "run.dir": str(tmp_path / "run")})
+    assert not (tmp_path / "run").exists()

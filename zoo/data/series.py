@@ -124,7 +124,9 @@ def read_series(path: Any, key: str, config: Any, target: str | None = None) -> 
         raise UserError(f"{key} of a series takes one table; {where} has {listed(tables)}")
     time, why = time_of(table, config.time)
     target = config.label or target
-    numbers = tuple(n for n in names if n != time and holds(table, n) == "number")
+    for name in config.columns or ():
+        check_column(names, name, where, "data.columns")
+    numbers = config.columns or tuple(n for n in names if n != time and holds(table, n) == "number")
     if target is None and len(numbers) == 1:
         target = numbers[0]
     for flag, name, what in (("time", time, "dates"), ("label", target, "the numbers to forecast")):
@@ -133,12 +135,16 @@ def read_series(path: Any, key: str, config: Any, target: str | None = None) -> 
             raise UserError(f"data takes a column of {what}; {has}: give --data.{flag} COLUMN")
         check_column(names, name, where, f"data.{flag}")
     time, target = str(time), str(target)
+    if config.columns and (target not in numbers or time in numbers):
+        wants = f"data.columns takes the one that is forecast, {target!r}, and not that of times"
+        raise UserError(f"{wants}; got {listed(numbers)}: give --data.label or --data.columns")
     notes += [f"times are in the column {time!r}, {why} (--data.time)"] if why else []
     columns = numbers if target in numbers else (*numbers, target)
     notes.append(f"{target!r} is forecast from the columns {listed(columns)}")
     left = [n for n in names if n not in (*columns, time)]
     if left:
-        notes.append(f"columns without numbers are left out: {listed(left)}")
+        what = "that are not asked for" if config.columns else "without numbers"
+        notes.append(f"columns {what} are left out: {listed(left)}")
     moments = moments_of(list(table[time]), f"{time!r} of {where.name}")
     order = np.argsort(moments, kind="stable")
     if (order[1:] < order[:-1]).any():

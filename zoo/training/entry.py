@@ -13,6 +13,7 @@ from zoo.training import recipes
 from zoo.training.config import Config, flatten, placing, resolve
 from zoo.training.console import log, speaking
 from zoo.training.hardware import make_trainer, plan
+from zoo.training.reading import adopt
 from zoo.training.run import RunResult, introduce_data, say_baselines, sentence
 from zoo.training.schema import KEYS
 from zoo.training.task import Task
@@ -31,6 +32,8 @@ def train(
     UserError for whatever does not fit, before anything is written.
     """
     resolved = resolve(recipe, overrides)
+    with placing(resolved.origins):
+        resolved = adopt(resolved)
     with speaking():
         for note in resolved.notes:
             log.info(f"model: {note}")
@@ -76,6 +79,9 @@ def evaluate(
     if KEYS["data.task"].of(config.recipe):  # a table alone may look like another task
         task = model.head.config.target  # type: ignore[union-attr]  # a run's model has a head
         config = replace(config, data=replace(config.data, task=task))
+    if KEYS["data.columns"].of(config.recipe):  # others of the test table are not seen
+        seen = model.record.preprocess.columns  # type: ignore[union-attr]  # that of a series
+        config = replace(config, data=replace(config.data, columns=seen))
     script = sys.modules[recipes.load(config.recipe).__module__]
     source = str(config.data.test)
     alone = test is not None or Path(source).is_dir() or (given and is_table(source))
