@@ -1,5 +1,6 @@
 """What commands and scripts call: train, evaluate."""
 
+import json
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -84,7 +85,7 @@ def evaluate(
         config = replace(config, data=replace(config.data, columns=seen))
     script = sys.modules[recipes.load(config.recipe).__module__]
     source = str(config.data.test)
-    alone = test is not None or Path(source).is_dir() or (given and is_table(source))
+    alone = test is not None or Path(source).is_dir() or is_table(source)
     splits = script.held_out(config, model.record.labels) if alone else script.splits(config)
     if splits.labels != model.record.labels:
         other = sorted({*splits.labels} ^ {*(model.record.labels or ())})
@@ -92,6 +93,8 @@ def evaluate(
             f"evaluate takes the classes that {folder} was trained on; data.train now differs in "
             f"{some(other) or 'their order'}: give --data.test FOLDER"
         )
+    if not alone and config.data.test is not None:
+        check_unchanged(folder, config, splits)
     if splits.test is None:
         raise UserError(f"evaluate takes a test split; {folder} has none: give --data.test FOLDER")
     # one process: it has no rows to share, and a notebook could start no other
@@ -103,3 +106,18 @@ def evaluate(
         trainer = make_trainer(config, plan(config))
         trainer.test(task, datamodule=loaders, verbose=False)
     return dict(task.metrics["test"].values)  # type: ignore[arg-type]
+
+
+def check_unchanged(folder: Path, config: Config, splits: Any) -> None:
+    """UserError where the data that test was drawn from are not those of the run any more: what is
+    drawn from them now may be what it was trained on."""
+    try:
+        known = json.loads((folder / "data.json").read_text("utf-8")).get("fingerprint")
+    except (OSError, ValueError, AttributeError) as error:
+        raise UserError(f"evaluate takes a run with its data.json; {folder} has none that can be "
+                        "read: give --data.test FOLDER or TABLE") from error  # fmt: skip
+    if known != splits.fingerprint:
+        raise UserError(
+            f"evaluate takes the data that {folder} was trained on, from which its test was drawn; "
+            f"{config.data.train} has changed since: give --data.test FOLDER or TABLE"
+        )
