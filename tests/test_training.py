@@ -934,3 +934,17 @@ def test_evaluate_refuses_a_test_that_was_drawn_from_other_data(options, picture
     assert training.evaluate(result.folder, pictures / "test")["accuracy"] >= 0
     (source / "red" / "0_first.png").unlink()
     assert training.evaluate(result.folder) == result.metrics["test"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("input", "a"), ("label", "a"), ("group", "a"), ("time", "a"), ("task", "numbers")],
+)
+def test_columns_of_class_folders_are_refused(options, pictures, key, value):
+    with pytest.raises(UserError, match=rf"data\.{key} .*takes a.* table.* is a folder.*: drop it"):
+        training.train(RECIPE, {**options, f"data.{key}": value})
+    assert not Path(options["run.dir"]).exists()
+    if key in ("input", "label"):
+        result = training.train(RECIPE, {**options, "run.epochs": 1})
+        with pytest.raises(UserError, match=rf"data\.{key} takes a column of a table"):
+            training.evaluate(result.folder, pictures / "test", {f"data.{key}": value})

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from zoo.data.sources import refuse_column
 from zoo.data.table import is_table
 from zoo.errors import UserError, some
 from zoo.loading import load
@@ -86,6 +87,9 @@ def evaluate(
     script = sys.modules[recipes.load(config.recipe).__module__]
     source = str(config.data.test)
     alone = test is not None or Path(source).is_dir() or is_table(source)
+    for key in ("input", "label"):
+        if alone and f"data.{key}" in given and not is_table(source):
+            refuse_column(key, source)
     splits = script.held_out(config, model.record.labels) if alone else script.splits(config)
     if splits.labels != model.record.labels:
         other = sorted({*splits.labels} ^ {*(model.record.labels or ())})
