@@ -443,3 +443,54 @@ def test_what_a_loaded_forecast_cannot_read_is_refused(first, tmp_path, given, s
     with pytest.raises(UserError, match=says):
         training.train(RECIPE, {**first, **given, "run.dir": str(tmp_path / "run")})
     assert not (tmp_path / "run").exists()
+
+
+# --- times as they are written
+
+
+def stamped(tmp_path, times):
+    """A table with these times."""
+    file = tmp_path / "a.csv"
+    write(file, len(times), lambda f: f.assign(date=times))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("times", "wanted"),
+    [
+        ([str(1577836800000 + 250 * i) for i in range(40)], ["1577836810000", "1577836810250"]),
+        ([str(1577836800 + i / 4) for i in range(40)], ["1577836810", "1577836810.25"]),
+        ([f"2020-01-01T00:00:{i / 4:06.3f}" for i in range(40)], ["2020-01-01 00:00:10", "2020-01-01 00:00:10.25"]),
+        ([f"2020-01-01T{i % 24:02}:00+05:30" for i in range(23)], ["2020-01-01 23:00+05:30", "2020-01-02 00:00+05:30"]),
+        ([f"2020-01-01 {i:02}:00:00 -0330" for i in range(23)], ["2020-01-01 23:00-03:30", "2020-01-02 00:00-03:30"]),
+        ([f"2020-01-01T{i:02}:00Z" for i in range(23)], ["2020-01-01 23:00+00:00", "2020-01-02 00:00+00:00"]),
+        ([f"2020-{i + 1:02}-01T00:00+05:30" for i in range(10)], ["2020-11-01 00:00+05:30", "2020-12-01 00:00+05:30"]),
+        (["2020-10-25T01:00+02:00", "2020-10-25T02:00+02:00", "2020-10-25T02:00+01:00"],
+         ["2020-10-25 02:00+00:00", "2020-10-25 03:00+00:00"]),
+    ],
+)  # fmt: skip
+def test_times_are_shown_as_they_are_written(tmp_path, times, wanted):
+    table = pd.read_csv(stamped(tmp_path, times), dtype={"date": str})
+    prepare = PrepareSeries(("value",), 3, (0.0,), (1.0,), "value", 2, "date")
+    assert prepare.beside(table)["times"] == wanted
+    assert len(prepare(table)) == 3
+
+
+def test_dates_of_a_config_are_in_the_zone_of_the_table(tmp_path):
+    times = [f"2020-01-{d:02}T{h:02}:00+05:30" for d in range(1, 11) for h in range(24)]
+    file = stamped(tmp_path, times)
+    for test in ("2020-01-08", "2020-01-07T18:30Z"):
+        splits = data.splits(config_of(file, val="2020-01-06", test=test), 0, "series")
+        told = next(note for note in splits.notes if note.startswith("test:"))
+        assert told.endswith("targets from 2020-01-08 00:00+05:30 to 2020-01-10 23:00+05:30")
+        assert "times, and dates such as --data.test, are those of +05:30" in splits.notes
+
+
+def test_times_of_a_day_alone_are_refused(tmp_path):
+    file = stamped(tmp_path, [f"{i // 60:02}:{i % 60:02}" for i in range(200)])
+    says = r"has times of a day alone in 200 \(row 1: '00:00'\): write the day before each"
+    with pytest.raises(UserError, match=says):
+        data.splits(config_of(file, time="date"), 0, "series")
+    with pytest.raises(UserError, match=r"data.test takes a date such as 2017-07-01.*got '06:39'"):
+        write(tmp_path / "b.csv")
+        data.splits(config_of(tmp_path / "b.csv", test="06:39"), 0, "series")
