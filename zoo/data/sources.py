@@ -39,6 +39,9 @@ def splits(config: Any, seed: int, kind: str) -> Splits:
 def check_columns(config: Any, kind: str) -> None:
     """UserError for what is asked about the columns of a table where there is none: to divide in
     another way would be to leak, to read another label to answer something else."""
+    if getattr(config, "group", None) is not None and config.time is not None:
+        raise UserError("data takes a column of groups or of dates, not both: drop --data.group "
+                        "or --data.time")  # fmt: skip
     sources = (config.train, config.val, config.test)
     if kind == "text" or any(is_table(str(source)) for source in sources if source is not None):
         return
