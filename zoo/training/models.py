@@ -7,7 +7,7 @@ from typing import Any
 
 from zoo.configs import SECTIONS, find
 from zoo.errors import OptionError, one_of, suggest
-from zoo.extend import fault_of, kinds
+from zoo.extend import fault_of, kinds, make
 from zoo.inputs import (
     Prepare,
     PrepareBoxes,
@@ -263,7 +263,7 @@ def assemble(
             wants = "a training takes a head with dim, classes and target, as Classify has"
             raise OptionError(f"{wants}; got {made.__name__}", "head.kind")
         try:
-            return made(**given)
+            return make(made, **given)
         except OptionError as error:  # a part does not know where it stands
             raise OptionError(str(error), f"{section}.{error.key}") from error
 
