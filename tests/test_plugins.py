@@ -92,6 +92,77 @@ class Loose(Centres):
     Config = LooseConfig
 
 
+class Bare:
+    pass
+
+
+class Plain(Points):
+    Config = Bare
+
+
+@dataclass(frozen=True, kw_only=True)
+class WideConfig:
+    dim: int
+    channels: int
+
+
+class Narrow(Part):
+    """Without a dim."""
+
+    api = 1
+    Config = WideConfig
+
+    def __init__(self, config=None, /, **fields):
+        self.configure(config, fields)
+
+    def forward(self, frames):
+        return Tokens(frames)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamedConfig(WideConfig):
+    word: str = "a"
+    channels: int | None
+
+
+class Late(Narrow):
+    """Without one too, which can be told when it is made alone."""
+
+    Config = NamedConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class FailsConfig(WideConfig):
+    word: str = "a"
+
+
+class Fails(Narrow):
+    Config = FailsConfig
+
+    def __init__(self, config=None, /, **fields):
+        self.configure(config, fields)
+        raise RuntimeError("boom\\nand more")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorsConfig(WideConfig):
+    word: str = "a"
+
+
+class Tensors(Narrow):
+    Config = TensorsConfig
+
+    def __init__(self, config=None, /, **fields):
+        c = self.configure(config, fields)
+        self.dim, self.has_class = c.dim, False
+        self.stem = nn.Linear(c.channels, c.dim)
+
+    def forward(self, frames, keep=None):
+        return self.stem(frames)
+
+
+AGAIN = Family("again", {"vit_tiny_patch16_224": dict(dim=16, depth=1)}, build, {})
+TWICE = Family("twice", {"dot_mu": dict(dim=16, depth=1)}, build, {})
 DOT = Family("dot", {"dot_mu": dict(dim=16, depth=1)}, build, {})
 NOTHING = 5
 '''
@@ -103,8 +174,17 @@ POINTS = {
         ("Gone", "outside_parts:Gone"),
         ("Dots", "outside_parts:Points"),
         ("Absent", "no_such_module:X"),
+        *(
+            (name, f"outside_parts:{name}")
+            for name in ("Plain", "Narrow", "Late", "Fails", "Tensors")
+        ),
     ],
-    "zoo.families": [("dot", "outside_parts:DOT"), ("five", "outside_parts:NOTHING")],
+    "zoo.families": [
+        ("dot", "outside_parts:DOT"),
+        ("five", "outside_parts:NOTHING"),
+        ("again", "outside_parts:AGAIN"),
+        ("twice", "outside_parts:TWICE"),
+    ],
     "zoo.heads": [
         ("Boom", "outside_boom:X"),
         ("Quits", "outside_quits:X"),
@@ -225,3 +305,32 @@ def test_what_a_plugin_would_bring_is_asked_for_with_its_reason(outside, tmp_pat
 
 def test_import_looks_for_none():
     assert not any("entry_points" in line for line in open(zoo.__file__, encoding="utf-8"))
+
+
+def test_what_cannot_work_is_listed_with_its_reason(outside):
+    state = {(p.group, p.name): p.reason for p in extend.plugins()}
+    assert state["adapters", "Plain"] == "its Config is no frozen dataclass"
+    assert state["adapters", "Narrow"].startswith("it has no `dim`, the width of its tokens")
+    assert state["families", "again"] == "its name vit_tiny_patch16_224 is one of the family vit"
+    assert state["families", "twice"] == "its name dot_mu is one of the family dot"
+    assert not any(state["adapters", name] for name in ("Late", "Fails", "Tensors"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        ("Plain", "a plugin that cannot be used: its Config is no frozen dataclass"),
+        ("Fails", r"Fails of the package \? cannot be made, RuntimeError: boom$"),
+        ("Late", r"Late of the package \? cannot be used: it has no `dim`"),
+        ("Tensors", r"an adapter that gives zoo.Tokens; outside_parts.Tensors gives Tensor$"),
+    ],
+)
+def test_a_part_that_fails_is_one_sentence(outside, tmp_path, kind, says):
+    rows = "\n".join(f"2020-01-{d:02}T{h:02},{d * h % 7}" for d in range(1, 5) for h in range(24))
+    (tmp_path / "t.csv").write_text(f"date,value\n{rows}\n")
+    given = {"data.train": str(tmp_path / "t.csv"), "data.past": 8, "data.ahead": 2, "run.epochs": 1,
+             "model.adapter.kind": kind, "model.adapter.dim": 64, "run.dir": str(tmp_path / "run"),
+             "hw.accelerator": "cpu", "hw.precision": "fp32", "hw.workers": 0}  # fmt: skip
+    with pytest.raises(UserError, match=says):
+        training.train("series_forecast/custom", given)
+    assert not (tmp_path / "run").exists()

@@ -34,7 +34,7 @@ def write(file, hours=200, change=None):
 
 
 def config_of(file, **more):
-    plain = {"train": str(file), "val": 0.2, "test": 0.2, "label": "value", "time": None, "past": 6,
+    plain = {"train": str(file), "val": 0.2, "test": 0.2, "label": "value", "time": None, "columns": None, "past": 6,
              "ahead": 3, "season": 24, "until": None, "augment": "none"}  # fmt: skip
     return SimpleNamespace(**{**plain, **more})
 
@@ -380,3 +380,117 @@ def test_times_go_on_as_they_went(moments, wanted):
 
 def test_times_that_are_numbers_go_on():
     assert following(np.array([1.0, 1.5]), 2) == [2.0, 2.5]
+
+
+# --- a loaded forecast reads as it was made to
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory):
+    """A run on two columns, and the flags of another that loads its model."""
+    folder = tmp_path_factory.mktemp("first")
+    write(folder / "a.csv")
+    flags = {"data.train": str(folder / "a.csv"), "data.val": 0.2, "run.epochs": 1, "optim.lr": 1e-9,
+             "hw.accelerator": "cpu", "hw.precision": "fp32", "hw.workers": 0}  # fmt: skip
+    made = {"data.label": "value", "data.past": 12, "data.ahead": 4, "model.adapter.dim": 16,
+            "model.backbone.dim": 16, "model.backbone.depth": 1}  # fmt: skip
+    training.train(RECIPE, {**flags, **made, "run.dir": str(folder / "run")})
+    return {**flags, "model.load": str(folder / "run")}
+
+
+def test_a_loaded_forecast_takes_what_is_not_given_from_the_model(first, tmp_path, capsys):
+    write(tmp_path / "b.csv", change=lambda f: f.assign(more=1.0, value=1000 * f["value"]))
+    given = {**first, "data.train": str(tmp_path / "b.csv"), "run.dir": str(tmp_path / "run")}
+    training.train(RECIPE, given)
+    said = capsys.readouterr().out
+    assert (
+        "reads as it was made to: data.past 12, data.ahead 4, data.label 'value', data.columns wave"
+        in said
+    )
+    assert "'value' is forecast from the columns wave, value" in said
+    assert "columns that are not asked for are left out: note, more" in said
+    written = training.resolve(tmp_path / "run/config.yaml").config.data
+    assert (written.past, written.ahead, written.label) == (12, 4, "value")
+    assert written.columns == ("wave", "value")
+    old, new = zoo.load(first["model.load"]).record, zoo.load(tmp_path / "run").record
+    assert new.preprocess.mean[1] == pytest.approx(1000 * old.preprocess.mean[1])
+    assert np.allclose(new.scale, 1000 * np.array(old.scale))  # as the baselines are measured
+    training.evaluate(tmp_path / "run", tmp_path / "b.csv")
+    assert "'value' is forecast from the columns wave, value" in capsys.readouterr().out
+
+
+def test_a_loaded_forecast_of_another_column_or_farther_ahead(first, tmp_path):
+    given = {**first, "data.label": "wave", "data.ahead": 6, "data.past": 8}
+    training.train(RECIPE, {**given, "run.dir": str(tmp_path / "run")})
+    model = zoo.load(tmp_path / "run")
+    made = model.record.preprocess
+    assert (made.target, made.ahead, made.past, made.columns) == ("wave", 6, 8, ("wave", "value"))
+    answer = model.predict(pd.read_csv(first["data.train"]))
+    assert len(answer["times"]) == len(answer["numbers"]) == 6
+    assert max(map(abs, answer["numbers"].values())) < 5  # a wave, not a value of 50
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"data.past": 20}, r"data.past takes at most what the loaded model reads, 12; got 20.*\(--data.past"),
+        ({"data.columns": "[value]"}, "data.columns takes as many as the loaded model sees, wave, value; got value"),
+        ({"data.label": "note"}, "data.columns takes the one that is forecast, 'note'"),
+        ({"data.columns": "[wave, hour]"}, "data.columns.*'hour'"),
+    ],
+)  # fmt: skip
+def test_what_a_loaded_forecast_cannot_read_is_refused(first, tmp_path, given, says):
+    with pytest.raises(UserError, match=says):
+        training.train(RECIPE, {**first, **given, "run.dir": str(tmp_path / "run")})
+    assert not (tmp_path / "run").exists()
+
+
+# --- times as they are written
+
+
+def stamped(tmp_path, times):
+    """A table with these times."""
+    file = tmp_path / "a.csv"
+    write(file, len(times), lambda f: f.assign(date=times))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("times", "wanted"),
+    [
+        ([str(1577836800000 + 250 * i) for i in range(40)], ["1577836810000", "1577836810250"]),
+        ([str(1577836800 + i / 4) for i in range(40)], ["1577836810", "1577836810.25"]),
+        ([f"2020-01-01T00:00:{i / 4:06.3f}" for i in range(40)], ["2020-01-01 00:00:10", "2020-01-01 00:00:10.25"]),
+        ([f"2020-01-01T{i % 24:02}:00+05:30" for i in range(23)], ["2020-01-01 23:00+05:30", "2020-01-02 00:00+05:30"]),
+        ([f"2020-01-01 {i:02}:00:00 -0330" for i in range(23)], ["2020-01-01 23:00-03:30", "2020-01-02 00:00-03:30"]),
+        ([f"2020-01-01T{i:02}:00Z" for i in range(23)], ["2020-01-01 23:00+00:00", "2020-01-02 00:00+00:00"]),
+        ([f"2020-{i + 1:02}-01T00:00+05:30" for i in range(10)], ["2020-11-01 00:00+05:30", "2020-12-01 00:00+05:30"]),
+        (["2020-10-25T01:00+02:00", "2020-10-25T02:00+02:00", "2020-10-25T02:00+01:00"],
+         ["2020-10-25 02:00+00:00", "2020-10-25 03:00+00:00"]),
+    ],
+)  # fmt: skip
+def test_times_are_shown_as_they_are_written(tmp_path, times, wanted):
+    table = pd.read_csv(stamped(tmp_path, times), dtype={"date": str})
+    prepare = PrepareSeries(("value",), 3, (0.0,), (1.0,), "value", 2, "date")
+    assert prepare.beside(table)["times"] == wanted
+    assert len(prepare(table)) == 3
+
+
+def test_dates_of_a_config_are_in_the_zone_of_the_table(tmp_path):
+    times = [f"2020-01-{d:02}T{h:02}:00+05:30" for d in range(1, 11) for h in range(24)]
+    file = stamped(tmp_path, times)
+    for test in ("2020-01-08", "2020-01-07T18:30Z"):
+        splits = data.splits(config_of(file, val="2020-01-06", test=test), 0, "series")
+        told = next(note for note in splits.notes if note.startswith("test:"))
+        assert told.endswith("targets from 2020-01-08 00:00+05:30 to 2020-01-10 23:00+05:30")
+        assert "times, and dates such as --data.test, are those of +05:30" in splits.notes
+
+
+def test_times_of_a_day_alone_are_refused(tmp_path):
+    file = stamped(tmp_path, [f"{i // 60:02}:{i % 60:02}" for i in range(200)])
+    says = r"has times of a day alone in 200 \(row 1: '00:00'\): write the day before each"
+    with pytest.raises(UserError, match=says):
+        data.splits(config_of(file, time="date"), 0, "series")
+    with pytest.raises(UserError, match=r"data.test takes a date such as 2017-07-01.*got '06:39'"):
+        write(tmp_path / "b.csv")
+        data.splits(config_of(tmp_path / "b.csv", test="06:39"), 0, "series")

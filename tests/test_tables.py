@@ -494,6 +494,34 @@ def test_groups_stay_on_one_side(tmp_path):
     assert "t.csv; got 'speker'; did you mean 'speaker'" in refused(file, group="speker")
 
 
+def test_groups_are_one_whatever_blanks_are_around_them(tmp_path):
+    names = ["x", "x ", " y", "y", "z", "  ", ""]
+    file = texts(tmp_path / "t.csv", 28, who=lambda i: names[i % 7])
+    splits = read(file, val=0.3, test=0.3, group="who")
+    table = splits.train.items.table
+    sides = [{table[i]["who"].strip() for i in r.items.order} for r in splits.rows().values()]
+    assert not sides[0] & sides[1] and not sides[0] & sides[2] and not sides[1] & sides[2]
+    assert "blanks around groups do not count: 8 have some" in splits.notes
+    assert "8 rows have no who: they stay on one side together" in splits.notes
+    other = str(texts(tmp_path / "o.csv", 8, who=lambda i: ["x  ", ""][i % 2]))
+    said = refused(file, val=other, group="who")
+    assert "val and train share (rows without a group), x: move them" in said
+    plain = read(texts(tmp_path / "p.csv", 28, who=lambda i: f"s{i % 7}"), group="who")
+    assert not any("groups" in note and "blanks" in note for note in plain.notes)
+
+
+def test_pictures_without_labels_keep_groups_on_one_side(tmp_path):
+    from PIL import Image
+
+    for i in range(8):
+        Image.new("RGB", (8, 8), (30 * i, 0, 0)).save(tmp_path / f"{i}.png")
+    rows = [(f"{i}.png", f"s{i // 2}") for i in range(8)]
+    train = write(tmp_path / "t.csv", ["image", "who"], rows[:5])
+    other = write(tmp_path / "o.csv", ["image", "who"], rows[5:])
+    said = refused(train, "unlabelled", val=str(other), group="who")
+    assert "val and train share s2" in said
+
+
 @pytest.mark.parametrize("share", [0.01, 0.3, 0.9])
 def test_drawn_groups_are_whole_and_never_all(share):
     groups = [i % 5 for i in range(100)]

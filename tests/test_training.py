@@ -920,3 +920,31 @@ def test_a_run_that_lost_the_folder_clears_nothing_in_it(tmp_path):
     with pytest.raises(UserError, match="another run has just taken"):
         late.__enter__()
     assert (tmp_path / "run" / "labels.json").read_text() == "the other run's"
+
+
+def test_evaluate_refuses_a_test_that_was_drawn_from_other_data(options, pictures):
+    source = pictures / "train"
+    given = {**options, "data.train": source, "data.test": 0.25, "data.val": 0.25, "run.epochs": 1}
+    result = training.train(RECIPE, given)
+    assert training.evaluate(result.folder) == result.metrics["test"]
+    first = next(iter(sorted((source / "red").iterdir())))
+    shutil.copy(first, source / "red" / "0_first.png")
+    with pytest.raises(UserError, match=r"train has changed since: give --data\.test FOLDER"):
+        training.evaluate(result.folder)
+    assert training.evaluate(result.folder, pictures / "test")["accuracy"] >= 0
+    (source / "red" / "0_first.png").unlink()
+    assert training.evaluate(result.folder) == result.metrics["test"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("input", "a"), ("label", "a"), ("group", "a"), ("time", "a"), ("task", "numbers")],
+)
+def test_columns_of_class_folders_are_refused(options, pictures, key, value):
+    with pytest.raises(UserError, match=rf"data\.{key} .*takes a.* table.* is a folder.*: drop it"):
+        training.train(RECIPE, {**options, f"data.{key}": value})
+    assert not Path(options["run.dir"]).exists()
+    if key in ("input", "label"):
+        result = training.train(RECIPE, {**options, "run.epochs": 1})
+        with pytest.raises(UserError, match=rf"data\.{key} takes a column of a table"):
+            training.evaluate(result.folder, pictures / "test", {f"data.{key}": value})

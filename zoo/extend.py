@@ -12,13 +12,18 @@ whose name is taken, is listed with the reason and otherwise left out; nothing e
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from importlib.metadata import entry_points
 from typing import Any
 
+import torch
+
 from zoo import adapters, heads
+from zoo.errors import UserError, too_large
 from zoo.families import FAMILIES, Family
 from zoo.nn import Backbone, Part
+from zoo.nn.config import hints_of
 
 API = 1
 
@@ -60,7 +65,7 @@ def plugins() -> tuple[Plugin, ...]:
             package = point.dist.name if point.dist else "?"
             try:
                 value = point.load()
-                reason = fault(group, value)
+                reason = fault(group, value) or unreachable(value, [p.value for p in found])
             except (Exception, SystemExit) as error:  # a plugin's own code may raise anything
                 value, reason = None, f"{type(error).__name__}: {error}"
             if not reason and point.name in taken:
@@ -81,7 +86,55 @@ def fault(group: str, value: Any) -> str:
     if not (isinstance(value, Family) if group == "families" else part):
         return f"it is {value!r}, not {wants}"
     has = getattr(value, "api", None)
-    return "" if has == API else f"its api is {has}; this version takes {API}"
+    if has != API:
+        return f"its api is {has}; this version takes {API}"
+    return "" if isinstance(value, Family) else fault_of_part(value)
+
+
+def fault_of_part(kind: Any) -> str:
+    """What is wrong with a part from outside, as far as it can be told before it is asked for.
+
+    One that takes whole numbers alone is made once, without memory for its weights.
+    """
+    if not (is_dataclass(kind.Config) and kind.Config.__dataclass_params__.frozen):  # type: ignore[attr-defined]  # every dataclass has them
+        return "its Config is no frozen dataclass"
+    needed = [f.name for f in fields(kind.Config)
+              if f.default is MISSING and f.default_factory is MISSING]  # fmt: skip
+    if any(hints_of(kind.Config)[name] is not int for name in needed):
+        return ""
+    with torch.random.fork_rng(devices=[]), torch.device("meta"), suppress(Exception):
+        part = kind(**dict.fromkeys(needed, 16))  # errors may be about that size: no verdict
+        return "" if hasattr(part, "dim") else NO_DIM
+    return ""
+
+
+NO_DIM = "it has no `dim`, the width of its tokens: set it in __init__"
+
+
+def unreachable(value: Any, before: list[Any]) -> str:
+    """Why no model of a family can be asked for: a family before it reads its names."""
+    if not isinstance(value, Family):
+        return ""
+    known = (*FAMILIES, *(family for family in before if isinstance(family, Family)))
+    taken = [(name, f.name) for name in value.names for f in known if f.parse(name) is not None]
+    return f"its name {taken[0][0]} is one of the family {taken[0][1]}" if taken else ""
+
+
+def make(kind: type[Part], *config: Any, **options: Any) -> Any:
+    """A part of a kind. UserError that names the package where a part from outside cannot be made;
+    OptionError for options."""
+    package = next((p.package for p in plugins() if p.value is kind), None)
+    try:
+        part = kind(*config, **options)
+    except Exception as error:
+        if package is None or isinstance(error, UserError) or too_large(error):
+            raise
+        told = (str(error).strip().splitlines() or [""])[0][:200]
+        raise UserError(f"{kind.__name__} of the package {package} cannot be made, "
+                        f"{type(error).__name__}: {told}") from error  # fmt: skip
+    if package is not None and not hasattr(part, "dim"):
+        raise UserError(f"{kind.__name__} of the package {package} cannot be used: {NO_DIM}")
+    return part
 
 
 def families() -> tuple[Family, ...]:

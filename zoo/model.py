@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from zoo import checkpoint, convert
 from zoo.convert import Rule
-from zoo.errors import OptionError, one_of, require, suggest
+from zoo.errors import OptionError, ShapeError, one_of, require, suggest
 from zoo.inputs import Prepare
 from zoo.inputs.predict import predict
 from zoo.nn import Part
@@ -80,15 +80,24 @@ class Model(nn.Module):
         for name in details:
             one_of("Model", "details", name, vars(shown))
         maps, hide = getattr(self.head, "reads_maps", False), getattr(self.head, "hide", None)
-        tokens = self.adapter(*inputs, **named)
+        tokens = self.embed(*inputs, **named)
         tokens = tokens if hide is None else hide(tokens)
         tokens = self.backbone(tokens, details=shown, show=details, stages=maps)
         answer = tokens if self.head is None else self.head(tokens)
         return (answer, shown) if details else answer
 
+    def embed(self, *inputs: Any, **named: Any) -> Tokens:
+        """Raw tensors -> the adapter's Tokens. ShapeError for one that gives anything else."""
+        tokens = self.adapter(*inputs, **named)
+        if not isinstance(tokens, Tokens):
+            got = f"{type(self.adapter).__module__}.{type(self.adapter).__name__}"
+            raise ShapeError(f"Model takes an adapter that gives zoo.Tokens; {got} gives "
+                             f"{type(tokens).__name__}")  # fmt: skip
+        return tokens
+
     def features(self, *inputs: Any, **named: Any) -> Tokens:
         """Raw tensors -> Tokens after the last norm, prefix tokens included."""
-        return self.backbone(self.adapter(*inputs, **named))
+        return self.backbone(self.embed(*inputs, **named))
 
     def depth_of(self, name: str) -> int:
         """How deep a parameter or a module lies, by its name: 0 the adapter, i what leads to block
@@ -109,7 +118,7 @@ class Model(nn.Module):
         norm. A ViT has one stage, so one map; `zoo.nn.Pyramid` makes four scales of it. ShapeError
         for tokens that are no whole grid.
         """
-        tokens = self.backbone(self.adapter(*inputs, **named), stages=True)
+        tokens = self.backbone(self.embed(*inputs, **named), stages=True)
         return [as_map(stage) for stage in tokens.stages]
 
     def extra_repr(self) -> str:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from zoo.configs import SECTIONS, configs_for
 from zoo.errors import OptionError, UserError, some, too_large
-from zoo.extend import families, fault_of, kinds
+from zoo.extend import families, fault_of, kinds, make
 from zoo.families import Family
 from zoo.giving import WRITERS
 from zoo.inputs import Prepare, Preprocess
@@ -80,7 +80,7 @@ def from_saved(saved: dict[str, Any], state: dict[str, Tensor], where: Path) -> 
 
 def build_part(config: Any) -> Part:
     """A config -> the part that it is of."""
-    return Part.of_config[type(config)](config)
+    return make(Part.of_config[type(config)], config)
 
 
 def build_parts(configs: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,8 +8,11 @@ from zoo.data.columns import cells_of, check_column
 from zoo.data.series import date_of
 from zoo.data.splits import Rows, draw, draw_groups
 from zoo.errors import UserError
+from zoo.inputs import clean_label
 from zoo.inputs.names import listed
-from zoo.inputs.series import moments_of, shown
+from zoo.inputs.series import moments_of, shown, zone_of
+
+NONE = "(rows without a group)"
 
 
 def divide(
@@ -17,12 +20,12 @@ def divide(
 ) -> tuple[Rows, Rows, str]:
     """Rows of train, a share or a date -> (rows of the split, those that stay, the note on how)."""
     if config.time is not None:
-        moments = moments_in(train, config.time)
+        moments, zone = moments_in(train, config.time)
         if isinstance(share, str):
-            drawn = np.flatnonzero(moments >= date_of(share, split, moments)).tolist()
+            drawn = np.flatnonzero(moments >= date_of(share, split, moments, zone)).tolist()
         else:
             drawn = latest(moments, share)
-        from_ = shown(moments[drawn].min()) if drawn else "nowhere"
+        from_ = shown(moments[drawn].min(), zone) if drawn else "nowhere"
         how = f"what is from {from_} on, by {config.time}"
     elif isinstance(share, str):
         raise UserError(f"data.{split} takes a date with --data.time COLUMN; got {share}")
@@ -47,9 +50,9 @@ def divide(
 def why_empty(train: Rows, config: Any) -> str:
     """What to do where a share of train cannot be drawn."""
     if config.time is not None:
-        moments = moments_in(train, config.time)
-        first, last = moments.min(), moments.max()
-        return f"dates run from {shown(first)} to {shown(last)}: give another date, or a table"
+        moments, zone = moments_in(train, config.time)
+        first, last = shown(moments.min(), zone), shown(moments.max(), zone)
+        return f"dates run from {first} to {last}: give another date, or a table"
     if config.group is not None:
         return "give --data.group a column of several groups, or a table of its own"
     if len({*train.targets}) == len(train):
@@ -59,19 +62,35 @@ def why_empty(train: Rows, config: Any) -> str:
 
 
 def groups_in(rows: Rows, column: str) -> list[str]:
-    """The group of each row. UserError where the table has no such column."""
-    items: Any = rows.items
-    check_column(items.table.column_names, column, rows.root, "data.group")
+    """The group of each row, as labels are written; rows without one, of which nothing is known,
+    are one group together. UserError where the table has no such column."""
+    return [clean_label(cell) or NONE for cell in group_cells(rows, column)]
+
+
+def group_cells(rows: Rows, column: str) -> list[str]:
+    """The same as they stand in the table."""
+    items = with_table(rows, column, "data.group")
     cells = cells_of(items.table, column)
     return [cells[i] for i in items.order]
 
 
-def moments_in(rows: Rows, column: str) -> Any:
-    """The moment of each row, an array. UserError where the table has no such column."""
+def with_table(rows: Rows, column: str, key: str) -> Any:
+    """The samples of a table that has the column. UserError where it has none, and for a folder."""
     items: Any = rows.items
-    check_column(items.table.column_names, column, rows.root, "data.time")
+    if not hasattr(items, "table"):
+        raise UserError(f"{key} takes a column of a table; {rows.root} is a folder: drop it")
+    check_column(items.table.column_names, column, rows.root, key)
+    return items
+
+
+def moments_in(rows: Rows, column: str) -> tuple[Any, str]:
+    """The moment of each row, an array in UTC, and the zone that they are written in. UserError
+    where the table has no such column."""
+    items = with_table(rows, column, "data.time")
     # all of them at once: few may not say which is the month
-    return moments_of(items.table[column][:], f"{column!r} of {rows.root}")[list(items.order)]
+    cells = items.table[column][:]
+    moments = moments_of(cells, f"{column!r} of {rows.root}")[list(items.order)]
+    return moments, zone_of(cells)
 
 
 def latest(moments: Any, share: float) -> list[int]:
@@ -82,9 +101,12 @@ def latest(moments: Any, share: float) -> list[int]:
     return np.flatnonzero(moments >= found[first]).tolist() if first < len(found) else []
 
 
-def check_sides(data: dict[str, Rows], config: Any) -> None:
+def check_sides(data: dict[str, Rows], config: Any) -> list[str]:
     """UserError where a group is in two splits, or a split begins before the one before has
-    ended, since what a model was chosen or tested by would then be known to it."""
+    ended, since what a model was chosen or tested by would then be known to it.
+
+    -> notes on groups that are not written alike, or not at all.
+    """
     given = [(split, data[split]) for split in ("train", "val", "test") if split in data]
     for i, (split, rows) in enumerate(given):
         for before, earlier in given[:i]:
@@ -95,15 +117,23 @@ def check_sides(data: dict[str, Rows], config: Any) -> None:
                     got = f"{split} and {before} share {listed(sorted(shared))}"
                     raise UserError(f"{wants}; {got}: move them, or let --data.{split} be a share")
             if config.time is not None:
-                end, start = (
-                    moments_in(earlier, config.time).max(),
-                    moments_in(rows, config.time).min(),
+                (ends, there), (starts, here) = (
+                    moments_in(part, config.time) for part in (earlier, rows)
                 )
+                end, start = ends.max(), starts.min()
                 if start.dtype.kind != end.dtype.kind:
                     wants = "data.time takes dates in each split, or numbers in each"
                     got = f"{config.time!r} has {end} in {before} and {start} in {split}"
                     raise UserError(f"{wants}; {got}")
                 if start <= end:
                     wants = f"data.time takes a {split} that begins after {before} has ended"
-                    got = f"{shown(start)} is not after {shown(end)}"
+                    got = f"{shown(start, here)} is not after {shown(end, there)}"
                     raise UserError(f"{wants}; {got}: divide anew")
+    if config.group is None:
+        return []
+    cells = [cell for rows in data.values() for cell in group_cells(rows, config.group)]
+    blank = sum(cell != clean_label(cell) for cell in cells if cell.strip())
+    empty = sum(not cell.strip() for cell in cells)
+    notes = [f"blanks around groups do not count: {blank} have some"] if blank else []
+    more = "they stay on one side together"
+    return notes + ([f"{empty} rows have no {config.group}: {more}"] if empty else [])

@@ -83,13 +83,10 @@ def table_splits(config: Any, seed: int, kind: str) -> Splits:
         if getattr(config, key) is not None:
             names, name = tables["train"].column_names, getattr(config, key)
             check_column(names, name, roots["train"], f"data.{key}")
-    if config.group is not None and config.time is not None:
-        raise UserError("data takes a column of groups or of dates, not both: drop --data.group "
-                        "or --data.time")  # fmt: skip
     for split, share in shares.items():
         data[split], data["train"], note = divide(data["train"], share, seed, split, config)
         notes.append(note)
-    check_sides(data, config)
+    notes += check_sides(data, config)
     return finish(labels, data, task, notes, skipped, kind)
 
 

@@ -131,7 +131,7 @@ def divided(rows: dict[str, Rows], shares: Mapping[str, Any], seed: int, config:
         rows[split], rows["train"], note = divide(rows["train"], share, seed, split, config)
         notes.append(note)
     if config.group is not None or config.time is not None:
-        check_sides(rows, config)
+        notes += check_sides(rows, config)
     return notes
 
 

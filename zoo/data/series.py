@@ -13,7 +13,16 @@ from zoo.data.splits import Rows, Splits, Spread, check_spread
 from zoo.data.table import read_tables
 from zoo.errors import UserError
 from zoo.inputs.names import listed
-from zoo.inputs.series import Window, check_steps, moments_of, numbers_of, shown
+from zoo.inputs.series import (
+    CLOCK,
+    Window,
+    check_steps,
+    local,
+    moments_of,
+    numbers_of,
+    shown,
+    zone_of,
+)
 
 TIMES = ("date", "datetime", "time", "timestamp", "ds", "day", "week", "month", "quarter", "year")
 
@@ -80,6 +89,8 @@ class Series:
     target: str
     time: str
     notes: tuple[str, ...]
+    zone: str
+    """The offset that times are written with, see `zone_of`; moments are in UTC."""
 
 
 def series_splits(config: Any) -> Splits:
@@ -124,7 +135,9 @@ def read_series(path: Any, key: str, config: Any, target: str | None = None) -> 
         raise UserError(f"{key} of a series takes one table; {where} has {listed(tables)}")
     time, why = time_of(table, config.time)
     target = config.label or target
-    numbers = tuple(n for n in names if n != time and holds(table, n) == "number")
+    for name in config.columns or ():
+        check_column(names, name, where, "data.columns")
+    numbers = config.columns or tuple(n for n in names if n != time and holds(table, n) == "number")
     if target is None and len(numbers) == 1:
         target = numbers[0]
     for flag, name, what in (("time", time, "dates"), ("label", target, "the numbers to forecast")):
@@ -133,28 +146,35 @@ def read_series(path: Any, key: str, config: Any, target: str | None = None) -> 
             raise UserError(f"data takes a column of {what}; {has}: give --data.{flag} COLUMN")
         check_column(names, name, where, f"data.{flag}")
     time, target = str(time), str(target)
+    if config.columns and (target not in numbers or time in numbers):
+        wants = f"data.columns takes the one that is forecast, {target!r}, and not that of times"
+        raise UserError(f"{wants}; got {listed(numbers)}: give --data.label or --data.columns")
     notes += [f"times are in the column {time!r}, {why} (--data.time)"] if why else []
     columns = numbers if target in numbers else (*numbers, target)
     notes.append(f"{target!r} is forecast from the columns {listed(columns)}")
     left = [n for n in names if n not in (*columns, time)]
     if left:
-        notes.append(f"columns without numbers are left out: {listed(left)}")
-    moments = moments_of(list(table[time]), f"{time!r} of {where.name}")
+        what = "that are not asked for" if config.columns else "without numbers"
+        notes.append(f"columns {what} are left out: {listed(left)}")
+    cells = list(table[time])
+    moments, zone = moments_of(cells, f"{time!r} of {where.name}"), zone_of(cells)
+    if zone:
+        notes.append(f"times, and dates such as --data.test, are those of {zone}")
     order = np.argsort(moments, kind="stable")
     if (order[1:] < order[:-1]).any():
         notes.append(f"rows are sorted by {time!r}")
-    check_steps(moments[order], order, where.name)
+    check_steps(moments[order], order, where.name, zone)
     moments = moments[order]
     if config.until is not None:
-        stop = int(np.searchsorted(moments, date_of(config.until, "until", moments)))
+        stop = int(np.searchsorted(moments, date_of(config.until, "until", moments, zone)))
         if not stop:
-            begins = f"{where} begins at {shown(moments[0])}"
+            begins = f"{where} begins at {shown(moments[0], zone)}"
             raise UserError(f"data.until takes a date that leaves rows; {config.until} leaves none "
                             f"({begins})")  # fmt: skip
         notes.append(f"{len(moments) - stop} rows from {config.until} on are left out")
         moments, order = moments[:stop], order[:stop]
     values = numbers_of(table, columns, order.tolist(), where.name)
-    return Series(where, values, moments, columns, target, time, tuple(notes))
+    return Series(where, values, moments, columns, target, time, tuple(notes), zone)
 
 
 def time_of(table: Any, given: str | None) -> tuple[str | None, str]:
@@ -183,15 +203,19 @@ def are_dates(table: Any, name: str) -> bool:
     return True
 
 
-def date_of(given: str, key: str, moments: np.ndarray) -> Any:
-    """A date of the config as the series has its own."""
+def date_of(given: str, key: str, moments: np.ndarray, zone: str = "") -> Any:
+    """A date of the config as the series has its own, in their zone where it names none."""
     import pandas
 
     if moments.dtype.kind != "M":
         raise UserError(f"data.{key} takes a date where times are dates; got {given!r} where they "
                         "are numbers")  # fmt: skip
     try:
-        return pandas.Timestamp(given).to_datetime64()
+        if CLOCK.match(given):  # pandas would take it for today's
+            raise ValueError
+        date = pandas.Timestamp(given)
+        east = local(np.datetime64(0, "s"), zone) - np.datetime64(0, "s")
+        return date.to_datetime64() - (east if date.tzinfo is None else np.timedelta64(0, "s"))
     except ValueError as error:
         takes = "a date such as 2017-07-01" + ("" if key == "until" else ", or a share of the rows")
         raise UserError(f"data.{key} takes {takes}; got {given!r}") from error
@@ -200,11 +224,13 @@ def date_of(given: str, key: str, moments: np.ndarray) -> Any:
 def start_of(given: float | str, split: str, series: Series, stop: int) -> int:
     """The first row of a split that ends before the row `stop`."""
     if isinstance(given, str):
-        start = int(np.searchsorted(series.moments, date_of(given, split, series.moments)))
+        start = int(
+            np.searchsorted(series.moments, date_of(given, split, series.moments, series.zone))
+        )
     else:
         start = stop - round(given * stop)
     if not 0 < start < stop:
-        first, last = (shown(series.moments[i]) for i in (0, stop - 1))
+        first, last = (shown(series.moments[i], series.zone) for i in (0, stop - 1))
         raise UserError(
             f"data.{split} takes a share, or a date, that leaves rows on both sides; got {given} "
             f"for {stop} rows from {first} to {last}"
@@ -230,6 +256,7 @@ def windows_of(series: Series, config: Any, split: str, first: int, stop: int) -
 def finish(series: Series, windows: dict[str, Windows], config: Any) -> Splits:
     """With the notes on what each split holds, and what answers without a model would reach.
     UserError as in `check_spread`."""
+    zone = series.zone
     labels = tuple(f"{series.target}+{i + 1}" for i in range(config.ahead))
     notes, scale = list(series.notes), None
     if "train" in windows:
@@ -245,7 +272,7 @@ def finish(series: Series, windows: dict[str, Windows], config: Any) -> Splits:
             series.path, w, Ahead(w), len(labels), (), (len(series.columns),) * len(w)
         )
         last = w.first + w.size + w.ahead - 2
-        spans = f"{shown(series.moments[w.first])} to {shown(series.moments[last])}"
+        spans = f"{shown(series.moments[w.first], zone)} to {shown(series.moments[last], zone)}"
         notes.append(f"{split}: {len(w)} windows of {series.path}, targets from {spans}")
         digest.update(f"{split}\t{w.past}\t{w.first}\t{w.size}\n".encode())
     known = {

@@ -24,6 +24,7 @@ def splits(config: Any, seed: int, kind: str) -> Splits:
     """
     if kind == "series":
         return series_splits(config)
+    check_columns(config, kind)
     if kind == "scene":
         return mask_splits(config, seed)
     if kind == "boxes":
@@ -32,11 +33,30 @@ def splits(config: Any, seed: int, kind: str) -> Splits:
         return unlabelled_splits(config, seed)
     if kind == "text" or is_table(config.train):
         return table_splits(config, seed, kind)
-    for key in ("group", "time"):
-        if getattr(config, key) is not None:  # to divide in another way would be to leak
-            wants = f"data.{key} takes a column of a table, such as metadata.csv"
-            raise UserError(f"{wants}; {config.train} is a folder of class folders: drop it")
     return class_folders(config, seed, kind)
+
+
+def check_columns(config: Any, kind: str) -> None:
+    """UserError for what is asked about the columns of a table where there is none: to divide in
+    another way would be to leak, to read another label to answer something else."""
+    if getattr(config, "group", None) is not None and config.time is not None:
+        raise UserError("data takes a column of groups or of dates, not both: drop --data.group "
+                        "or --data.time")  # fmt: skip
+    sources = (config.train, config.val, config.test)
+    if kind == "text" or any(is_table(str(source)) for source in sources if source is not None):
+        return
+    for key in ("group", "time", "input", "label"):
+        if getattr(config, key, None) is not None:
+            refuse_column(key, config.train)
+    if getattr(config, "task", None) not in (None, "label"):
+        wants = f"data.task {config.task} takes a table with a column of {config.task}"
+        raise UserError(f"{wants}; {config.train} is a folder, where each has one label: drop it")
+
+
+def refuse_column(key: str, folder: Any) -> None:
+    """The error about a column of what is no table."""
+    wants = f"data.{key} takes a column of a table, such as metadata.csv"
+    raise UserError(f"{wants}; {folder} is a folder: drop it")
 
 
 def held_out(config: Any, labels: Sequence[str], kind: str) -> Splits:

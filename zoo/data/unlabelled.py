@@ -6,7 +6,7 @@ from typing import Any
 
 from zoo.data.check import duplicate_notes, look_all, look_at, report_unreadable
 from zoo.data.columns import input_of
-from zoo.data.divide import divide
+from zoo.data.divide import check_sides, divide
 from zoo.data.folder import share_or_path
 from zoo.data.layout import existing_folder, files_below, find_splits, is_kind
 from zoo.data.splits import Column, Rows, Splits, fingerprint
@@ -45,6 +45,8 @@ def unlabelled_splits(config: Any, seed: int) -> Splits:
     for split, share in shares.items():
         rows[split], rows["train"], note = divide(rows["train"], share, seed, split, config)
         notes.append(note)
+    if config.group is not None or config.time is not None:
+        notes += check_sides(rows, config)
     return finish(rows, notes, bad)
 
 

@@ -1,5 +1,6 @@
 """Series of numbers: windows of the rows before, from which the rows ahead are told."""
 
+import re
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,12 @@ from zoo.inputs.predict import columns_of
 from zoo.inputs.prepare import Prepare
 
 LEAST = 0.05  # deviations of train, added to a window's own: one that stands still has none
+CLOCK = re.compile(r"\s*T?\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?\s*([ap]\.?m\.?)?\s*$", re.IGNORECASE)
+OFFSET = re.compile(
+    r"(T\d{2}(:?\d{2}){0,2}| \d{1,2}:\d{2}(:\d{2})?)([.,]\d+)?\s*"
+    r"(?P<zone>Z|UTC|GMT|[+-][01]\d(:?\d{2})?)$",
+    re.IGNORECASE,
+)
 NOISE = {"none": 0.0, "light": 0.05, "strong": 0.2}  # deviations of what is added while training
 
 
@@ -113,19 +120,23 @@ class PrepareSeries(Prepare, kind="series"):
             raise UserError(f"{takes}; this one lacks {listed(lacks)}")
         rows: Sequence[int] = range(len(table))
         if self.time in names:
-            moments = moments_of(list(table[self.time]), "the table")
+            cells = list(table[self.time])
+            moments = moments_of(cells, "the table")
             order = np.argsort(moments, kind="stable")[-self.past :]
-            check_steps(moments[order], order, "the table")
+            check_steps(moments[order], order, "the table", zone_of(cells))
             rows = order.tolist()
         rows = rows[-self.past :]
         return Window(self.columns, numbers_of(table, self.columns, rows, "the table"))
 
     def beside(self, source: Any) -> dict[str, Any]:
-        """A table with the column `time` -> {"times": the `ahead` next ones}; else nothing."""
+        """A table with the column `time` -> {"times": the `ahead` next ones}, in the zone that its
+        own have; else nothing."""
         if self.time is None or self.time not in (columns_of(source) or []):
             return {}
-        moments = np.sort(moments_of(list(source[self.time]), "the table"))
-        return {"times": [shown(moment) for moment in following(moments, self.ahead)]}
+        cells = list(source[self.time])
+        moments, zone = np.sort(moments_of(cells, "the table")), zone_of(cells)
+        there = following(local(moments, zone), self.ahead)
+        return {"times": [f"{shown(moment)}{zone}" for moment in there]}
 
     def finish(self, loaded: Tensor) -> Tensor:
         """(past, C) float64 -> (past, C) float32, standardised."""
@@ -209,8 +220,8 @@ def floats(cells: Any) -> np.ndarray:
 def moments_of(cells: Sequence[Any], where: str) -> np.ndarray:
     """A column of dates (days as 20200131 too) -> (T,) datetime64, UTC; of numbers -> (T,) float64.
 
-    Dates are ISO 8601, else as the first is written. UserError that names the rows of others, and
-    where month and day may be either.
+    Dates are ISO 8601, else as the first is written. UserError that names the rows of others, of
+    times without a day, and where month and day may be either.
     """
     import pandas
 
@@ -222,6 +233,11 @@ def moments_of(cells: Sequence[Any], where: str) -> np.ndarray:
             return numbers
         days = pandas.to_datetime(series.astype(str), format="%Y%m%d", errors="coerce")
         return numbers if days.isna().any() else days.to_numpy()
+    clocks = [i for i, cell in enumerate(cells) if isinstance(cell, str) and CLOCK.match(cell)]
+    if clocks:  # pandas would take them for today's
+        told = f"row {clocks[0] + 1}: {cells[clocks[0]]!r}"
+        raise UserError(f"data.time takes dates; {where} has times of a day alone in {len(clocks)} "
+                        f"({told}): write the day before each")  # fmt: skip
     hows: tuple[dict[str, Any], ...] = ({"format": "ISO8601"}, {}, {"dayfirst": True})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # that each is parsed by itself
@@ -247,15 +263,43 @@ def moments_of(cells: Sequence[Any], where: str) -> np.ndarray:
     return best.dt.tz_localize(None).to_numpy()
 
 
-def check_steps(moments: np.ndarray, rows: np.ndarray, where: str) -> None:
-    """UserError unless sorted times follow each other in one step, or in months or years.
+def zone_of(cells: Sequence[Any]) -> str:
+    """The one offset from UTC that all dates of a column are written with, such as "+05:30"; "" for
+    none, and "+00:00" for several, as a country has them in summer and winter."""
+
+    def offset(cell: Any) -> str:
+        if isinstance(cell, str):
+            found = OFFSET.search(cell.strip())
+            text = "" if found is None else found["zone"].replace(":", "")
+            text = "+0000" if text.isalpha() else text
+            return text and f"{text[:3]}:{text[3:] or '00'}"
+        if getattr(cell, "tzinfo", None) is None:
+            return ""
+        minutes = round(cell.utcoffset().total_seconds() / 60)
+        return f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02}:{abs(minutes) % 60:02}"
+
+    found = set(map(offset, cells))
+    return "+00:00" if len(found) > 1 else "".join(found)
+
+
+def local(moments: Any, zone: str) -> Any:
+    """Moments in UTC, one or an array -> what the clock of a zone shows then."""
+    if not zone:
+        return moments
+    minutes = 60 * int(zone[1:3]) + int(zone[4:])
+    return moments + np.timedelta64(-minutes if zone[0] == "-" else minutes, "m")
+
+
+def check_steps(moments: np.ndarray, rows: np.ndarray, where: str, zone: str = "") -> None:
+    """UserError unless sorted times follow each other in one step, or in months or years of their
+    zone.
 
     `rows` are the numbers of their rows, for the message.
     """
     steps = np.diff(moments)
     if not len(steps):
         return
-    told = lambda i: f"{shown(moments[i])} (row {rows[i] + 1})"  # noqa: E731
+    told = lambda i: f"{shown(moments[i], zone)} (row {rows[i] + 1})"  # noqa: E731
     doubled = np.flatnonzero(steps == steps.dtype.type(0))
     if len(doubled):
         pairs = listed(f"{told(i)} and row {rows[i + 1] + 1}" for i in doubled)
@@ -266,7 +310,7 @@ def check_steps(moments: np.ndarray, rows: np.ndarray, where: str) -> None:
     gaps = np.flatnonzero(
         np.abs(steps - usual) > 1e-6 * usual if steps.dtype.kind == "f" else steps != usual
     )
-    if not len(gaps) or by_calendar(moments):
+    if not len(gaps) or by_calendar(local(moments, zone)):
         return
     pairs = listed(f"from {told(i)} to {told(i + 1)}" for i in gaps)
     raise UserError(
@@ -311,11 +355,19 @@ def step_in_words(step: Any) -> str:
     return f"{step:g}"
 
 
-def shown(moment: Any) -> str:
-    """A time as messages show it."""
+def shown(moment: Any, zone: str = "") -> str:
+    """A time as messages and answers show it, in the zone that its table is written in; in as many
+    digits as it takes to tell it from its neighbours."""
     if not isinstance(moment, np.datetime64):
-        return f"{moment:.10g}"
-    return str(moment.astype("datetime64[s]")).replace("T", " ").removesuffix(":00")
+        return (
+            f"{moment:.0f}" if abs(moment) < 1e19 and moment == round(moment) else f"{moment:.15g}"
+        )
+    moment = local(moment, zone)
+    whole = moment.astype("datetime64[s]")
+    text = str(whole).replace("T", " ").removesuffix(":00")
+    if moment != whole:
+        text = str(moment).replace("T", " ").rstrip("0")
+    return text + zone
 
 
 def series(config: Any, splits: Any) -> Callable[[], PrepareSeries]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from zoo.adapters.patch import GridConfig
 from zoo.errors import OptionError, one_of
-from zoo.extend import kinds
+from zoo.extend import kinds, make
 from zoo.inputs import Preprocess
 from zoo.loading import load
 from zoo.model import Model
@@ -69,7 +69,7 @@ def put_head(
     """The same body with a new head of a kind, for these labels; the report of its weights says
     so."""
     try:
-        head = made(**given)
+        head = make(made, **given)
     except OptionError as error:
         raise OptionError(str(error), f"head.{error.key}") from error
     report = body.record.report

@@ -1,11 +1,13 @@
 """What commands and scripts call: train, evaluate."""
 
+import json
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from zoo.data.sources import refuse_column
 from zoo.data.table import is_table
 from zoo.errors import UserError, some
 from zoo.loading import load
@@ -13,6 +15,7 @@ from zoo.training import recipes
 from zoo.training.config import Config, flatten, placing, resolve
 from zoo.training.console import log, speaking
 from zoo.training.hardware import make_trainer, plan
+from zoo.training.reading import adopt
 from zoo.training.run import RunResult, introduce_data, say_baselines, sentence
 from zoo.training.schema import KEYS
 from zoo.training.task import Task
@@ -31,6 +34,8 @@ def train(
     UserError for whatever does not fit, before anything is written.
     """
     resolved = resolve(recipe, overrides)
+    with placing(resolved.origins):
+        resolved = adopt(resolved)
     with speaking():
         for note in resolved.notes:
             log.info(f"model: {note}")
@@ -76,9 +81,15 @@ def evaluate(
     if KEYS["data.task"].of(config.recipe):  # a table alone may look like another task
         task = model.head.config.target  # type: ignore[union-attr]  # a run's model has a head
         config = replace(config, data=replace(config.data, task=task))
+    if KEYS["data.columns"].of(config.recipe):  # others of the test table are not seen
+        seen = model.record.preprocess.columns  # type: ignore[union-attr]  # that of a series
+        config = replace(config, data=replace(config.data, columns=seen))
     script = sys.modules[recipes.load(config.recipe).__module__]
     source = str(config.data.test)
-    alone = test is not None or Path(source).is_dir() or (given and is_table(source))
+    alone = test is not None or Path(source).is_dir() or is_table(source)
+    for key in ("input", "label"):
+        if alone and f"data.{key}" in given and not is_table(source):
+            refuse_column(key, source)
     splits = script.held_out(config, model.record.labels) if alone else script.splits(config)
     if splits.labels != model.record.labels:
         other = sorted({*splits.labels} ^ {*(model.record.labels or ())})
@@ -86,6 +97,8 @@ def evaluate(
             f"evaluate takes the classes that {folder} was trained on; data.train now differs in "
             f"{some(other) or 'their order'}: give --data.test FOLDER"
         )
+    if not alone and config.data.test is not None:
+        check_unchanged(folder, config, splits)
     if splits.test is None:
         raise UserError(f"evaluate takes a test split; {folder} has none: give --data.test FOLDER")
     # one process: it has no rows to share, and a notebook could start no other
@@ -97,3 +110,18 @@ def evaluate(
         trainer = make_trainer(config, plan(config))
         trainer.test(task, datamodule=loaders, verbose=False)
     return dict(task.metrics["test"].values)  # type: ignore[arg-type]
+
+
+def check_unchanged(folder: Path, config: Config, splits: Any) -> None:
+    """UserError where the data that test was drawn from are not those of the run any more: what is
+    drawn from them now may be what it was trained on."""
+    try:
+        known = json.loads((folder / "data.json").read_text("utf-8")).get("fingerprint")
+    except (OSError, ValueError, AttributeError) as error:
+        raise UserError(f"evaluate takes a run with its data.json; {folder} has none that can be "
+                        "read: give --data.test FOLDER or TABLE") from error  # fmt: skip
+    if known != splits.fingerprint:
+        raise UserError(
+            f"evaluate takes the data that {folder} was trained on, from which its test was drawn; "
+            f"{config.data.train} has changed since: give --data.test FOLDER or TABLE"
+        )

@@ -7,7 +7,7 @@ from typing import Any
 
 from zoo.configs import SECTIONS, find
 from zoo.errors import OptionError, one_of, suggest
-from zoo.extend import fault_of, kinds
+from zoo.extend import fault_of, kinds, make
 from zoo.inputs import (
     Prepare,
     PrepareBoxes,
@@ -25,6 +25,7 @@ from zoo.registry import create
 from zoo.shapes import pair
 from zoo.training.bodies import HEADS, TARGETS, facts_of, for_scenes, put_head, with_head
 from zoo.training.config import Config, flatten
+from zoo.training.reading import renewed
 from zoo.training.sections import AUDIO, DETECT, DISTILL, IMAGE, PRETRAIN, SEGMENT, SERIES, TEXT
 from zoo.training.tune import tune
 
@@ -76,12 +77,17 @@ def build(
     `model.name` and options make a new one, `model.load` takes a saved one with a new head where
     the labels differ, `model.backbone`, `adapter` and `head` put parts together by their kinds.
     `prepare` makes what turns raw samples into the input of a new model; None takes it from the
-    model itself, as pictures do. `scale` is `Splits.scale`; a head that is kept keeps its own.
+    model itself, as pictures do. A loaded one reads as it was made to, see `zoo.training.reading`.
+    `scale` is `Splits.scale`; a head that is kept keeps its own, that of a series apart.
     OptionError for what the model or a part does not have, and for a model that cannot be trained
     on such samples.
     """
     kind = KINDS[config.recipe.split("/")[0]]
     model = make_model(config.model, labels, target, kind, prepare)
+    if "load" in config.model:
+        own = renewed(model.record.preprocess, config, prepare)
+        anew = {"scale": scale} if isinstance(own, PrepareSeries) else {}  # as its columns have
+        model.record = replace(model.record, preprocess=own, **anew)
     if model.record.scale is None:
         model.record = replace(model.record, scale=scale)
     return model
@@ -257,7 +263,7 @@ def assemble(
             wants = "a training takes a head with dim, classes and target, as Classify has"
             raise OptionError(f"{wants}; got {made.__name__}", "head.kind")
         try:
-            return made(**given)
+            return make(made, **given)
         except OptionError as error:  # a part does not know where it stands
             raise OptionError(str(error), f"{section}.{error.key}") from error
 

@@ -190,4 +190,5 @@ def _words(kind: Any, limits: Mapping[str, float], text: str) -> list[str]:
     words = {bool: "true or false", str: text, NoneType: "null"}
     words |= {float: f"a number {bounds}", int: f"a whole number {bounds}"}
     words |= {tuple[float, float]: "[number, number]" + (f", each {bounds}" if bounds else "")}
+    words |= {tuple[str, ...]: "[word, word]"}
     return [words[kind].rstrip()]

@@ -82,6 +82,9 @@ class DataConfig:
         "take away each sound's own mean spectrum (microphone, room)", False, tasks=(AUDIO,)
     )
     seconds: float = option("what is longer is cut", 10.0, tasks=(AUDIO,), above=0, most=36_000)
+    columns: tuple[str, ...] | None = option(
+        "columns of numbers that are seen, [a, b], null = all", None, tasks=(SERIES,)
+    )
     past: int = option("rows that a forecast sees", 96, tasks=(SERIES,), least=1)
     ahead: int = option("rows that are forecast", 24, tasks=(SERIES,), least=1)
     season: int = option(
