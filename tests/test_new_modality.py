@@ -42,7 +42,7 @@ def test_it_is_built_installed_and_used(tmp_path):
     site = tmp_path / "site"
     more = {
         "pip": ["--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--target", str(site)],
-        "train": ["--data.label", "OT", "--data.past", "24", "--data.ahead", "4",
+        "train": ["--data.past", "24", "--data.ahead", "4",
                   "--run.epochs", "1", "--hw.accelerator", "cpu"],
     }  # fmt: skip
     environment = {

@@ -185,7 +185,7 @@ class Progress(Callback):
         self.validations.append({"epoch": epoch, "step": self.step, "metrics": metrics})
         figures = "  ".join(f"{name} {value:.4f}" for name, value in metrics.items())
         best = self.best()
-        mark = "  best so far" if best is self.validations[-1] else ""
+        mark = f"  best {self.select.metric} so far" if best is self.validations[-1] else ""
         log.info(f"epoch {epoch}/{self.epochs}  validation  {figures}{mark}")
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: Any) -> None:

@@ -12,6 +12,7 @@ from zoo.inputs import Preprocess
 from zoo.loading import load
 from zoo.model import Model
 from zoo.training.config import Config
+from zoo.training.console import log
 from zoo.training.task import Batch, Task, inputs_of, placed
 
 TIMM = "timm:"  # before a name or a folder of timm's, of any of its models
@@ -64,6 +65,9 @@ def teacher_for(config: Config, student: Model) -> Teacher:
         raise UserError(f"{wants}; {where} does not know {some(missing)}: train it on "
                         "them first")  # fmt: skip
     order = None if labels is None or labels == ours else [labels.index(name) for name in ours]
+    size = sum(weight.numel() for weight in model.parameters()) / 1e6
+    sees, seen = (" x ".join(map(str, one.size)) for one in (own, prepare))
+    log.info(f"teacher: {where}, {size:.2f} M parameters, sees {sees} pixels, the student {seen}")
     return Teacher(model, own, prepare, order)
 
 

@@ -134,6 +134,8 @@ class Run:
         cacheable = frozen(self.model) and getattr(self.model.head, "pools_freely", False)
         if cacheable and self.config.data.augment != "none":
             log.info("the body is frozen: with --data.augment none, features are computed once")
+        if decay := self.config.ema.decay:
+            log.info(f"ema: a running mean of the weights (decay {decay:g}) is measured and kept")
         log.info(f"hardware: {self.plan}")
         if note := crowded(self.plan):
             log.info(note)
@@ -175,6 +177,10 @@ class Run:
                     what = "pixels" if self.splits.target == "mask" else "rows"
                     report.draw_confusion(confusion, self.splits.labels, split, target, what)
             self.write_result(metrics, source)
+            best = self.progress.best()
+            if source == BEST and best is not None:
+                word = f"epoch {best['epoch']}, the best {self.select.metric} on val"
+                log.info(f"kept are the weights of {word}; with them:")
             for split, values in metrics.items():
                 say_baselines(self.splits, split)
                 log.info(f"{split}: {figures(values)}")
