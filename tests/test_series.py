@@ -14,7 +14,8 @@ import zoo
 from zoo import cli, data, training
 from zoo.errors import SampleError, UserError
 from zoo.inputs import Prepare, PrepareSeries
-from zoo.inputs.series import Window, following
+from zoo.inputs.series import Window
+from zoo.inputs.times import following
 
 RECIPE = "series_forecast/small_scratch"
 START = np.datetime64("2020-01-01T00", "h")

@@ -10,7 +10,7 @@ from zoo.data.splits import Rows, draw, draw_groups
 from zoo.errors import UserError
 from zoo.inputs import clean_label
 from zoo.inputs.names import listed
-from zoo.inputs.series import moments_of, shown, zone_of
+from zoo.inputs.times import moments_of, shown, zone_of
 
 NONE = "(rows without a group)"
 

@@ -13,16 +13,8 @@ from zoo.data.splits import Rows, Splits, Spread, check_spread
 from zoo.data.table import read_tables
 from zoo.errors import UserError
 from zoo.inputs.names import listed
-from zoo.inputs.series import (
-    CLOCK,
-    Window,
-    check_steps,
-    local,
-    moments_of,
-    numbers_of,
-    shown,
-    zone_of,
-)
+from zoo.inputs.series import Window, numbers_of
+from zoo.inputs.times import CLOCK, check_steps, local, moments_of, shown, zone_of
 
 TIMES = ("date", "datetime", "time", "timestamp", "ds", "day", "week", "month", "quarter", "year")
 

@@ -51,9 +51,7 @@ class DataConfig:
     time: str | None = option("column of dates: val and test are the latest", None)
     augment: Literal["none", "light", "strong"] = option("how much samples are varied", "light")
     flip: bool = option(
-        "mirror pictures at random, and for cached features; not where left and right differ",
-        True,
-        tasks=PICTURES,
+        "mirror pictures at random; not where left and right differ", True, tasks=PICTURES
     )
     turn: bool = option(
         "turn and upend pictures; not where up and down differ", False, tasks=PIECES
