@@ -914,7 +914,8 @@ def test_a_run_that_lost_the_folder_clears_nothing_in_it(tmp_path):
     from zoo.training import Run, resolve
 
     config = resolve(RECIPE, {"data.train": str(tmp_path), "run.dir": str(tmp_path / "run")}).config
-    late = Run(config, zoo.create("vit_mu_patch8_32", ["a", "b"]), None)  # chose while it was free
+    no_rows = SimpleNamespace(rows=dict, val=None)
+    late = Run(config, zoo.create("vit_mu_patch8_32", ["a", "b"]), no_rows)  # while it was free
     make_folder(tmp_path / "run")
     (tmp_path / "run" / "labels.json").write_text("the other run's")
     with pytest.raises(UserError, match="another run has just taken"):

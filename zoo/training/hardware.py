@@ -83,8 +83,8 @@ def plan(config: Config) -> Plan:
 def check_shares(config: Config, plan: Plan, splits: Any) -> None:
     """UserError where a split has fewer rows than there are devices: one would have none."""
     rows = {name: len(part) for name, part in splits.rows().items()}
-    least = min(rows, key=lambda name: rows[name])
-    if rows[least] < plan.devices:
+    least = min(rows, key=lambda name: rows[name], default=None)
+    if least is not None and rows[least] < plan.devices:
         batch = config.run.global_batch
         fits = next(n for n in range(max(rows[least], 1), 0, -1) if batch % n == 0)
         raise UserError(
