@@ -807,7 +807,7 @@ def test_build_makes_loads_and_assembles(options, tmp_path):
     other = build(["x", "y", "z"], {"load": str(tmp_path / "model")})
     assert other.record.labels == ("x", "y", "z") and other.head.config.classes == 3
     assert torch.equal(other.adapter.prefix, made.adapter.prefix)
-    with pytest.raises(OptionError, match="no option 'depth'"):
+    with pytest.raises(OptionError, match="takes depth from the weights; got 1: drop it"):
         build(["a", "b"], {"load": str(tmp_path / "model"), "depth": 1})
     large = build(["a", "b"], {"load": str(tmp_path / "model"), "size": 64})
     assert large.record.preprocess.size == (64, 64)
