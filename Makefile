@@ -12,8 +12,8 @@ demo: $(INSTALLED)
 	  --data.flip false --model.name vit_tiny_patch8_32 --model.depth 6 --run.dir runs/demo
 	$(BIN)/zoo predict runs/demo $$(for n in 0 1 2 3 4; do ls digits/test/$$n/*.png | head -n 1; done)
 
-test: lint
-	$(BIN)/pytest -n 2
+test: lint  # one thread each: two processes of two threads wait for each other on two cores
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
