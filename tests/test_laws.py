@@ -138,6 +138,13 @@ def test_a_batch_in_pieces_equals_the_whole(name, monkeypatch):
     assert set(passes) == {1}
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("name", MU)
+def test_a_batch_of_none_has_no_answers(name, dtype):
+    inputs = [x[:0] if x.dtype == torch.int64 else x[:0].to(dtype) for x in batch_of(name)]
+    assert answer(model_of(name, classes=5).to(dtype), inputs).shape == (0, 5)
+
+
 @pytest.mark.parametrize("position", ["rope", "alibi", "buckets"])
 def test_what_is_around_single_samples_goes_with_them(position, monkeypatch):
     """Positions within windows, and padding: such a batch stays whole."""

@@ -158,15 +158,16 @@ class Backbone(Part[BackboneConfig]):
                 shared = own if bias is None else own + bias
             base = Around(grid=tokens.grid, bias=shared, keep=tokens.keep, maps=maps, aux=aux)
             look = partial(surroundings, tokens=tokens, source=source, base=base)
-            known: dict[BlockConfig, dict[str, Around]] = {}  # once for all blocks of one make
+            known: dict[BlockConfig, tuple[dict[str, Around], bool]] = {}  # once for each make
             for block in (b for b in stage.blocks for _ in range(stage.share)):
                 make = block.config
                 if make not in known:
-                    known[make] = {name: look(getattr(block, name)) for name in block.order}
+                    seen = {name: look(getattr(block, name)) for name in block.order}
+                    known[make] = seen, all(around.shared for around in seen.values())
+                (around, apart), x = known[make], tokens.x
                 run = partial(checkpoint, block, use_reentrant=False) if again else block
-                run, x = partial(run, around=known[make]), tokens.x
-                apart = all(around.shared for around in known[make].values())
-                tokens = tokens.replace(x=in_pieces(run, x, 4 * x[0].numel()) if apart else run(x))
+                run, wide = partial(run, around=around), 4 * x.shape[1:].numel()
+                tokens = tokens.replace(x=in_pieces(run, x, wide) if apart else run(x))
                 if "states" in show:
                     shown.states.append(tokens.x)
             if stages:
