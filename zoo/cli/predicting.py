@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import zoo
 from zoo.cli.answers import as_rows, as_text
 from zoo.cli.arguments import Flags
-from zoo.cli.masks import Drawn, Masks, Pictures, whole
+from zoo.cli.pictures import Drawn, Masks, Pictures, whole
 from zoo.cli.table import say, write_table
 from zoo.data.columns import input_of
 from zoo.data.layout import ENDINGS as FILES
@@ -290,10 +290,9 @@ def table_samples(path: Path, kind: str, column: Input) -> Iterable[Sample]:
     notes, rows = [], []
     for split, table in tables.items():
         name, note = input_of(table, kind, column.among(table.column_names), path, "--input")
-        root = place_of(path, split)
-        folder = None if kind == "text" else root if root.is_dir() else root.parent
+        place = None if kind == "text" else place_of(path, split)
         notes += [note] if note else []
-        rows.append(rows_of(table, Column(table, name, tuple(range(len(table))), folder)))
+        rows.append(rows_of(table, Column.of(table, name, place)))
     if len(rows) > 1:
         notes.append(f"rows of {', then of '.join(f'{s} ({len(t)})' for s, t in tables.items())}")
     for note in dict.fromkeys(notes):

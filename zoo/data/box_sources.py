@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from zoo.data.columns import cells_of, check_column, input_of, surest, usual_in
+from zoo.data.columns import cells_of, input_of, told_of
 from zoo.data.layout import existing_folder, files_below, find_splits, is_kind
 from zoo.data.pairs import Pairs, Source, pairs_in
 from zoo.data.splits import Column
@@ -140,26 +140,18 @@ def table_sources(path: Any, key: str, config: Any) -> tuple[dict[str, Source], 
     sources, notes = {}, []
     for split, table in read_tables(path, key).items():
         root, names = place_of(path, split), table.column_names
-        folder = root if root.is_dir() else root.parent
         corners = corners_among(names, root)
-        kind, label = "boxes" if corners is None else "label", config.label
-        if label is None:
-            usual = usual_in(names, kind)
-            what = "boxes" if corners is None else "labels"
-            if not usual:
-                wants = f"{key} takes a column of boxes, or four of corners and one of labels"
-                raise UserError(f"{wants}; {root} has {listed(names)}: give --data.label COLUMN")
-            label = surest(usual, what, root, "--data.label")
-            notes.append(f"{what} are in the column {label!r}, by its name (--data.label)")
-        check_column(names, label, root, "data.label")
+        wants = f"{key} takes a column of boxes, or four of corners and one of labels"
+        kind = "boxes" if corners is None else "label"
+        label, more = told_of(names, kind, config.label, root, wants)
         picture, note = input_of(table, "picture", config.input, root, "--data.input", label)
-        notes += [note] if note else []
+        notes += [*more, note] if note else more
         if corners is None:
             feature, order = table.features.get(label), [*range(len(table))]
             told = [objects_in(cell, feature) for cell in table[label][:]]
         else:
             order, told = by_picture(table, picture, corners, label)
-        pictures = Column(table, picture, tuple(order), folder)
+        pictures = Column.of(table, picture, root, order)
         sources[split] = Source(root, Pairs(pictures, tuple(told)))
     return sources, list(dict.fromkeys(notes))
 

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from zoo.data.box_sources import Told, sources_in
-from zoo.data.check import duplicate_notes, look_all
-from zoo.data.pairs import ORDER, Pairs, Source, divided, gather, held_out_source, usable
-from zoo.data.splits import Rows, Splits, fingerprint
+from zoo.data.check import look_all
+from zoo.data.pairs import ORDER, Pairs, Source, divided, gather, held_out_source, splits_of, usable
+from zoo.data.splits import Rows, Splits
 from zoo.errors import UserError
 from zoo.inputs import Boxed, order_labels
 from zoo.inputs.boxes import boxes_of
@@ -158,15 +158,4 @@ def finish(
             raise UserError("data.train takes pictures with boxes; those that are left have none")
         if not any(each):
             notes.append(f"{split} has no boxes: its ap is -1")
-    if bad:
-        notes.append(f"left out {len(bad)}: {listed(bad)}")
-    return Splits(
-        labels,
-        data.get("train"),
-        data.get("val"),
-        data.get("test"),
-        fingerprint(labels, data),
-        "boxes",
-        (*notes, *duplicate_notes(data)),
-        tuple(bad),
-    )
+    return splits_of(labels, data, "boxes", notes, bad)

@@ -18,6 +18,7 @@ NAMES = {  # what columns are usually called, the surest first
     "boxes": ("boxes", "objects", "bboxes", "annotations"),
     "label": ("label_name", "label", "labels", "target", "class", "category", "y", "classes"),
 }
+PLURAL = {"mask": "masks", "boxes": "boxes", "label": "labels"}
 SURE = {"image", "audio", "file_name", "label_name"}  # whatever other usual names there are
 MISSING = ("nan", "na", "n/a", "none", "null")  # how a column of numbers says that there is none
 LOOKED_AT = 200  # cells that tell what a column holds
@@ -55,6 +56,21 @@ def recognise(table: Any, kind: str, config: Any, where: Any) -> Columns:
     check_column(names, label, where, "data.label")
     given, note = input_of(table, kind, config.input, where, "--data.input", label)
     return Columns(given, label, (*notes, *([note] if note else [])))
+
+
+def told_of(
+    names: Sequence[str], kind: str, given: str | None, where: Path, wants: str
+) -> tuple[str, list[str]]:
+    """The column of what is told of pictures, masks, boxes or labels: the one that is given, or the
+    one of a usual name, and the note on that. UserError, which begins with `wants`, for none."""
+    if given is not None:
+        check_column(names, given, where, "data.label")
+        return given, []
+    usual, what = usual_in(names, kind), PLURAL[kind]
+    if not usual:
+        raise UserError(f"{wants}; {where} has {listed(names)}: give --data.label COLUMN")
+    name = surest(usual, what, where, "--data.label")
+    return name, [f"{what} are in the column {name!r}, by its name (--data.label)"]
 
 
 def input_of(

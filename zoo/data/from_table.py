@@ -168,8 +168,7 @@ def rows_of(
             f"data takes a {what} for each row; {len(empty)} of {root} have none ({told}): "
             "fill or delete them, or leave them out with --data.on_bad skip"
         )
-    folder = None if kind == "text" else (root if root.is_dir() else root.parent)
-    every = Column(table, columns.input, tuple(range(len(table))), folder)
+    every = Column.of(table, columns.input, None if kind == "text" else root)
     looks = look_all(every, look_at(kind), f"{kind}s")
     seen = {f"{root.name} {every.name_of(i)}": look for i, look in enumerate(looks)}
     bad = list(report_unreadable(seen, on_bad, f"{kind}s"))

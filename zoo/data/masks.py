@@ -8,11 +8,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from zoo.data.check import duplicate_notes, look_all
-from zoo.data.columns import check_column, input_of, surest, usual_in
+from zoo.data.check import look_all
+from zoo.data.columns import input_of, told_of
 from zoo.data.layout import existing_folder, find_splits
-from zoo.data.pairs import ORDER, Pairs, Source, divided, gather, held_out_source, pairs_in, usable
-from zoo.data.splits import Column, Rows, Splits, fingerprint
+from zoo.data.pairs import (
+    ORDER,
+    Pairs,
+    Source,
+    divided,
+    gather,
+    held_out_source,
+    pairs_in,
+    splits_of,
+    usable,
+)
+from zoo.data.splits import Column, Rows, Splits
 from zoo.data.table import is_table, place_of, read_tables
 from zoo.errors import UserError
 from zoo.inputs.image import decode_image
@@ -72,20 +82,11 @@ def sources_in(path: Any, key: str, config: Any) -> tuple[dict[str, Source], lis
     sources, notes = {}, []
     for split, table in read_tables(path, key).items():
         root = place_of(path, split)
-        folder = root if root.is_dir() else root.parent
-        mask, names = config.label, table.column_names
-        if mask is None:
-            usual = usual_in(names, "mask")
-            if not usual:
-                wants = f"{key} takes a column of masks; {root} has {listed(names)}"
-                raise UserError(f"{wants}: give --data.label COLUMN")
-            mask = surest(usual, "masks", root, "--data.label")
-            notes += [f"masks are in the column {mask!r}, by its name (--data.label)"]
-        check_column(names, mask, root, "data.label")
+        wants = f"{key} takes a column of masks"
+        mask, more = told_of(table.column_names, "mask", config.label, root, wants)
         picture, note = input_of(table, "picture", config.input, root, "--data.input", mask)
-        notes += [note] if note else []
-        every = tuple(range(len(table)))
-        both = (Column(table, name, every, folder) for name in (picture, mask))
+        notes += [*more, note] if note else more
+        both = (Column.of(table, name, root) for name in (picture, mask))
         sources[split] = Source(root, Pairs(*both))
     return sources, list(dict.fromkeys(notes))
 
@@ -148,15 +149,4 @@ def finish(
         )
     if config.ignore is not None and config.ignore not in values:
         notes.append(f"pixels of {config.ignore} do not count (--data.ignore)")
-    if bad:
-        notes.append(f"left out {len(bad)}: {listed(bad)}")
-    return Splits(
-        labels,
-        data.get("train"),
-        data.get("val"),
-        data.get("test"),
-        fingerprint(labels, data),
-        "mask",
-        (*notes, *duplicate_notes(data)),
-        tuple(bad),
-    )
+    return splits_of(labels, data, "mask", notes, bad)

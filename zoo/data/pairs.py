@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from zoo.data.check import duplicate_notes
 from zoo.data.divide import check_sides, divide
 from zoo.data.folder import share_or_path
 from zoo.data.layout import files_below, is_kind
-from zoo.data.splits import Column, Rows
+from zoo.data.splits import Column, Rows, Splits, fingerprint
 from zoo.errors import UserError
 from zoo.inputs.names import listed, printable
 from zoo.inputs.scene import Pair
@@ -133,6 +134,20 @@ def divided(rows: dict[str, Rows], shares: Mapping[str, Any], seed: int, config:
     if config.group is not None or config.time is not None:
         notes += check_sides(rows, config)
     return notes
+
+
+def splits_of(
+    labels: tuple[str, ...],
+    data: Mapping[str, Rows],
+    target: str,
+    notes: Iterable[str],
+    bad: Sequence[str],
+) -> Splits:
+    """The rows of each split, with the notes on what was left out and on doubles."""
+    left = [f"left out {len(bad)}: {listed(bad)}"] if bad else []
+    told = (*notes, *left, *duplicate_notes(data))
+    train, val, test = (data.get(split) for split in ORDER)
+    return Splits(labels, train, val, test, fingerprint(labels, data), target, told, tuple(bad))
 
 
 def pairs_in(root: Path, key: str, notes: list[str], part: str = "masks") -> Source:

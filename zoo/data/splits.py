@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -29,6 +29,15 @@ class Column(Sequence[Any]):
     """Row numbers of the table."""
     folder: Path | None = None
     """Where the files lie that cells name; None for cells that are the samples themselves."""
+
+    @classmethod
+    def of(
+        cls, table: Any, name: str, place: Path | None, order: Iterable[int] | None = None
+    ) -> Self:
+        """Cells of a table that lies at `place`, its file or its folder, below which the files lie
+        that cells name; None for cells that are the samples. All of them, or those of `order`."""
+        folder = place if place is None or place.is_dir() else place.parent
+        return cls(table, name, tuple(range(len(table)) if order is None else order), folder)
 
     def __len__(self) -> int:
         return len(self.order)

@@ -75,8 +75,7 @@ def pictures_in(path: Any, key: str, config: Any) -> tuple[dict[str, Found], lis
         root = place_of(path, split)
         name, note = input_of(table, "picture", config.input, root, "--data.input")
         notes += [note] if note else []
-        folder = root if root.is_dir() else root.parent
-        tables[split] = (root, Column(table, name, tuple(range(len(table))), folder))
+        tables[split] = (root, Column.of(table, name, root))
     return tables, list(dict.fromkeys(notes))
 
 

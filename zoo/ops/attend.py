@@ -86,7 +86,7 @@ def _filled(
     query that may attend to none has that one alone, whose value is 0.
     """
     keys = k.shape[2]
-    drawn = _drawn_once(mask, q, k, bias)
+    drawn = _rules(mask, q, k, bias)
     fill = -keys % LANES if drawn is None else LANES - keys % LANES
     if drawn is None:
         drawn = q.new_zeros(1, 1, 1, keys)
@@ -129,12 +129,12 @@ def attention_weights(
 
 
 def _drawn(mask: Mask | None, q: Tensor, k: Tensor, bias: Tensor | None = None) -> Tensor | None:
-    """`_drawn_once`, repeated for each sample: behind the bias, which was measured faster."""
-    drawn = _drawn_once(mask, q, k, bias)
+    """`_rules`, repeated for each sample: behind the bias, which was measured faster."""
+    drawn = _rules(mask, q, k, bias)
     return None if drawn is None else repeat_to(drawn, q)
 
 
-def _drawn_once(mask: Mask | None, q: Tensor, k: Tensor, bias: Tensor | None) -> Tensor | None:
+def _rules(mask: Mask | None, q: Tensor, k: Tensor, bias: Tensor | None) -> Tensor | None:
     """(B, H, T, K), (B, G, S, K) -> the mask, broadcastable to (B, H, T, S) or to groups of each
     sample, or None; with a bias, that one, and -inf where the mask forbids."""
     drawn = None if mask is None else mask.dense(q.shape[2], k.shape[2], q.device)

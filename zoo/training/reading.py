@@ -29,9 +29,8 @@ def adopt(resolved: Resolved) -> Resolved:
         return resolved
     prepare = load(where).record.preprocess if config.recipe.split("/")[0] in READS else None
     if not isinstance(prepare, Prepare) or prepare.kind != READS[config.recipe.split("/")[0]]:
-        return (
-            resolved  # pictures are read at any size; the wrong kind is told of where it is built
-        )
+        # pictures are read at any size; the wrong kind is told of where it is built
+        return resolved
     known = reads(prepare, config.data)
     layers = ("flag",) if origins["model.load"].layer == "flag" else ("flag", "recipe")
     data, took = {}, []
