@@ -92,11 +92,10 @@ def _filled(
         drawn = q.new_zeros(1, 1, 1, keys)
     elif drawn.dtype == torch.bool:
         drawn = drawn.to(q.dtype).log()
-    drawn = F.pad(drawn, (0, fill), value=torch.finfo(q.dtype).min)
-    drawn = drawn[(None,) * (4 - drawn.ndim)]
+    drawn = F.pad(drawn[(None,) * (4 - drawn.ndim)], (0, fill), value=torch.finfo(q.dtype).min)
     scores = q @ F.pad(k, (0, 0, 0, fill)).transpose(-1, -2)
-    groups = (len(q) // len(drawn), len(drawn))  # a mask may hold for groups of each sample
-    repeats = scores.unflatten(0, groups)
+    # a mask may hold for groups of each sample
+    repeats = scores.unflatten(0, (len(q) // len(drawn), len(drawn)))
     if saves_memory(q):
         torch.add(drawn, repeats, alpha=scale, out=repeats)
         weights = torch.softmax(scores, -1, out=scores)
