@@ -1,6 +1,8 @@
 """Speed against the peers with the same weights, in one process, in turn; `tests/bars.py` keeps the rows."""
 
+import json
 import os
+import sys
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 
@@ -113,3 +115,8 @@ RACES: dict[str, Callable[[], Ratio]] = {
     "bert": bert_against_transformers,
     "ast": ast_against_transformers,
 }
+
+if __name__ == "__main__":
+    won = RACES[sys.argv[1]]()
+    row = {"low": won.low, "ratio": won.ratio, "high": won.high}
+    print(json.dumps({**row, "ours_ms": won.ours * 1e3, "theirs_ms": won.theirs * 1e3}))

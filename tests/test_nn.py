@@ -246,3 +246,20 @@ def test_tokens_without_positions_are_refused_by_relations(position):
     body = Backbone(dim=16, depth=1, heads=2, position=position)
     with pytest.raises(ShapeError, match=f"got the position {position} and none"):
         body(Tokens(torch.randn(1, 3, 16)))
+
+
+@pytest.mark.parametrize("activation", sorted(zoo.nn.mlp.ACTIVATIONS))
+@pytest.mark.parametrize("gated", [False, True])
+def test_an_activation_written_in_place_is_the_same_and_spares_what_a_hook_holds(activation, gated):
+    torch.manual_seed(0)
+    mlp = zoo.nn.mlp.Mlp(16, zoo.nn.MlpConfig(hidden=24, activation=activation, gated=gated))
+    x = torch.randn(2, 5, 16)
+    trained = mlp(x)  # keeps what its gradients need
+    with torch.no_grad():
+        torch.testing.assert_close(mlp(x), trained, rtol=0, atol=1e-6)
+        held = []
+        mlp.up.register_forward_hook(lambda _, given, out: held.append(out))
+        torch.testing.assert_close(mlp(x), trained, rtol=0, atol=1e-6)
+        torch.testing.assert_close(
+            held[0], torch.nn.functional.linear(x, mlp.up.weight, mlp.up.bias)
+        )
