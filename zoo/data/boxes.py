@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from zoo.data.box_sources import Told, sources_in
+from zoo.data.box_cells import Told
+from zoo.data.box_sources import sources_in
 from zoo.data.check import look_all
 from zoo.data.pairs import ORDER, Pairs, Source, divided, gather, held_out_source, splits_of, usable
 from zoo.data.splits import Rows, Splits
@@ -101,7 +102,8 @@ def fault_of(told: Told, sides: tuple[int, int]) -> str:
     from 1; "" if all are."""
     if told.size not in (None, sides):
         drawn, has = (" x ".join(map(str, two)) for two in (told.size, sides))
-        return f"its boxes were drawn in {drawn} pixels, the picture has {has}"
+        turned = " once it is turned upright (EXIF)" if told.size == sides[::-1] else ""
+        return f"its boxes were drawn in {drawn} pixels, the picture has {has}{turned}"
     for number, (label, box) in enumerate(zip(told.labels, told.boxes, strict=True), 1):
         shown = f"box {number}, {', '.join(f'{side:g}' for side in box)} (x0, y0, x1, y1),"
         if (box[2:] <= box[:2]).any():
