@@ -452,6 +452,15 @@ def test_two_boxes_of_one_picture_in_two_rows(tmp_path):
         splits_of(tmp_path / "all.csv")
 
 
+def test_a_label_without_corners_is_said_to_be_no_box(tmp_path):
+    squares(tmp_path, 3)
+    rows = ["image,x0,y0,x1,y1,label", "images/p0.png,1,2,9,8,a", "images/p1.png,nan,nan,nan,nan,b"]
+    (tmp_path / "t.csv").write_text("\n".join([*rows, "images/p2.png,,,,,"]) + "\n")
+    found = splits_of(tmp_path / "t.csv")
+    assert found.labels == ("a",) and [len(item.boxes) for item in found.train.items] == [1, 0, 0]
+    assert "1 rows have a label and no corners, so no box (row 2)" in found.notes
+
+
 def test_cells_of_many_kinds():
     wanted = (("cat", "dog"), [[1, 2, 4, 6], [0, 0, 5, 5]])
     for cell in (

@@ -88,6 +88,18 @@ def test_a_file_of_coco_finds_its_pictures_in_the_folder_beside(tmp_path):
     assert splits_of(moved).fingerprint == both.fingerprint
 
 
+def test_a_file_is_found_from_where_it_lies_and_by_another_first_name(tmp_path, monkeypatch):
+    known = official(tmp_path, {"train": 4})
+    file = file_of(tmp_path, "train2017")
+    monkeypatch.chdir(file.parent)
+    check(splits_of(file.name).train, ("cat", "dog"), known["train"])
+    other = file.rename(file.with_name("person_keypoints_train2017.json"))
+    check(splits_of(other).train, ("cat", "dog"), known["train"])
+    monkeypatch.chdir(tmp_path)
+    other.rename(file)
+    check(splits_of(".").train, ("cat", "dog"), known["train"])
+
+
 def test_names_with_a_folder_lie_below_the_root(tmp_path):
     official(tmp_path, {"train": 4, "val": 3})
     (tmp_path / "train2017").rename(tmp_path / "pictures")
@@ -169,6 +181,7 @@ HOSTILE = {
     "before": ({"bbox": [-20, 3, 10, 10]}, "box 1, -20, 3, -10, 13 .* is not within the picture's"),
     "behind": ({"bbox": [100, 3, 10, 10]}, "box 1, 100, 3, 110, 13 .* is not within the picture's"),
     "no area": ({"bbox": [3, 3, 10, 0]}, "box 1, 3, 3, 13, 3 .* has no area"),
+    "text": ({"bbox": "1234"}, "has the bbox 1234, no x, y, width and height"),
     "none": ({"bbox": None}, "has the bbox None, no x, y"),
     "a list": ({"category_id": [1]}, r"has the category \[1\], which .* does not name"),
 }  # fmt: skip
@@ -184,6 +197,15 @@ def test_a_box_that_is_none_is_one_sentence_or_its_picture_left_out(tmp_path, wh
     assert "\n" not in str(error.value) and "--data.on_bad skip" in str(error.value)
     found = splits_of(tmp_path, on_bad="skip")
     assert [item.picture.name for item in found.train.items] == ["p0.png", "p2.png", "p3.png"]
+
+
+def test_two_names_of_one_category_are_a_doubt(tmp_path):
+    official(tmp_path, {"train": 4})
+    changed(tmp_path, "train2017", lambda whole: whole["categories"].append({"id": 1, "name": "b"}))
+    with pytest.raises(
+        zoo.UserError, match=r"one name for each category; .* has 13: stop sign, 1: b, 1: cat"
+    ):
+        splits_of(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["gone.png", "a\0b.png", "x" * 300 + ".png", None])

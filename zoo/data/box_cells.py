@@ -78,7 +78,7 @@ def corners_of(box: Any, kind: str) -> tuple[float, ...] | None:
     """Four numbers, a "box" of corners or a "bbox" of corner and sides -> x0, y0, x1, y1; None for
     what is not four finite numbers."""
     try:
-        a, b, c, d = (float(side) for side in box)
+        a, b, c, d = (float(side) for side in (() if isinstance(box, str) else box))
     except (TypeError, ValueError):
         return None
     four = (a, b, c, d) if kind == "box" else (a, b, a + c, b + d)

@@ -30,6 +30,9 @@ def sources_in(path: Any, key: str, config: Any) -> tuple[dict[str, Source], lis
         if getattr(config, name) is not None:
             raise UserError(f"data.{name} takes a column of a table; {path} is none")
     if alone is not None:
+        file = (
+            file if file.parent.name else file.absolute()
+        )  # whose folder tells where pictures lie
         notes += beside(file, config) if key == "data.train" else []
         return {"train": coco_in(file, alone, config.on_bad, notes)}, notes
     root = existing_folder(path, key, "boxes")
@@ -70,7 +73,8 @@ def table_sources(path: Any, key: str, config: Any) -> tuple[dict[str, Source], 
             feature, order = table.features.get(label), [*range(len(table))]
             told = [objects_in(cell, feature) for cell in table[label][:]]
         else:
-            order, told = by_picture(table, picture, corners, label)
+            order, told, bare = by_picture(table, picture, corners, label)
+            notes += bare
         pictures = Column.of(table, picture, root, order)
         sources[split] = Source(root, Pairs(pictures, tuple(told)))
     return sources, list(dict.fromkeys(notes))
@@ -90,20 +94,24 @@ def corners_among(names: Sequence[str], where: Path) -> list[str] | None:
 
 def by_picture(
     table: Any, picture: str, corners: Sequence[str], label: str
-) -> tuple[list[int], list[Told]]:
-    """Rows of a box each -> the first row of each picture, and what is told of it. A row without
-    corners is of a picture that has none."""
+) -> tuple[list[int], list[Told], list[str]]:
+    """Rows of a box each -> the first row of each picture, what is told of it, and notes. A row
+    without corners is of a picture that has none, and a label in it is said to be no box's."""
     each: dict[int, list[Box]] = {}
     reasons: dict[int, str] = {}
+    bare: list[str] = []
     columns = [cells_of(table, name) for name in (*corners, label)]
     for row, first in enumerate(firsts(table, picture)):
         boxes = each.setdefault(first, [])
         *four, its_label = (column[row] for column in columns)
         if not any(four):
+            bare += [f"row {row + 1}"] if its_label.strip() else []
             continue
         found = corners_of(four, "box")
         if found is None:
             reasons[first] = f"row {row + 1} has the corners {', '.join(four)}, no four numbers"
         else:
             boxes.append((its_label, found))
-    return [*each], [Told.of(boxes, reasons.get(first, "")) for first, boxes in each.items()]
+    told = [Told.of(boxes, reasons.get(first, "")) for first, boxes in each.items()]
+    said = f"{len(bare)} rows have a label and no corners, so no box ({listed(bare)})"
+    return [*each], told, [said] if bare else []

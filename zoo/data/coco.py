@@ -103,10 +103,12 @@ def pictures_of(file: Path, first: str) -> Path:
     """Where the pictures of a file lie: in images/ beside it, or beside it; those of
     ROOT/annotations/instances_NAME.json in ROOT/NAME, ROOT/images/NAME, ROOT/images or ROOT. It is
     the first of these folders that holds the picture `first`, or that there is."""
-    root, name = file.parent.parent, file.stem.removeprefix(FIRST)
+    root, stem = file.parent.parent, file.stem
     places = [file.parent / "images"]
     if file.parent.name == FOLDER:
-        places += [root / name, root / "images" / name, root / "images", root]
+        for name in (stem.removeprefix(FIRST), stem.rpartition("_")[2]):  # of other files too
+            places += [root / name, root / "images" / name]
+        places += [root / "images", root]
     there = [place for place in (*places, file.parent) if place.is_dir()]
     return next((place for place in there if os.path.isfile(place / first)), there[0])
 
@@ -118,7 +120,11 @@ def coco_in(file: Path, data: Mapping[str, Any], on_bad: str, notes: list[str]) 
     if not images:
         raise UserError(f"data takes pictures with boxes; {file} names no pictures")
     root = pictures_of(file, str(images[0].get("file_name")))
-    names = {number(one, "id"): str(one.get("name") or "") for one in data["categories"]}
+    named = {(number(one, "id"), str(one.get("name") or "")) for one in data["categories"]}
+    names = dict(named)
+    if len(names) != len(named):
+        twice = listed(sorted(f"{i}: {name}" for i, name in named))
+        raise UserError(f"data takes one name for each category; {file} has {twice}")
     each: dict[Any, list[Box]] = {number(one, "id"): [] for one in images}
     pictures = tuple(root / str(one.get("file_name")) for one in images)
     if len(each) != len(pictures):
