@@ -231,7 +231,7 @@ def write_coco(root, count=6, name="annotations.json", **more):
 
 def config_of(train, **more):
     fields = dict(train=str(train), val=None, test=None, input=None, label=None, group=None,
-                  time=None, on_bad="raise")  # fmt: skip
+                  time=None, on_bad="raise", shorter=None, longer=None)  # fmt: skip
     return SimpleNamespace(**{**fields, **more})
 
 

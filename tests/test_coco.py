@@ -308,7 +308,7 @@ def test_without_a_shorter_side_pictures_only_become_smaller():
 @pytest.mark.parametrize(
     ("sides", "says"),
     [
-        ({"shorter": 800}, "data.longer of as many pixels or more; got 800 and None: give --data.longer 1333"),
+        ({"shorter": 800}, "data.longer of as many pixels or more; got 800 and null: give --data.longer 1333"),
         ({"shorter": 800, "longer": 600}, "got 800 and 600: give --data.longer 1333"),
         ({"longer": 0}, "Preprocess got longer 0; it takes a whole number of pixels, 1 to 16384"),
         ({"longer": 8.5}, "Preprocess got longer 8.5"),
@@ -317,6 +317,11 @@ def test_without_a_shorter_side_pictures_only_become_smaller():
 def test_sides_that_fit_nothing(sides, says):
     with pytest.raises(zoo.UserError, match=says):
         PrepareBoxes((32, 32), **sides)
+
+
+def test_sides_that_fit_nothing_are_said_before_anything_is_read():
+    with pytest.raises(zoo.UserError, match=r"data.shorter takes a data.longer"):
+        splits_of("nowhere", shorter=800)
 
 
 @pytest.mark.parametrize("strength", ["none", "light"])

@@ -30,9 +30,8 @@ def sources_in(path: Any, key: str, config: Any) -> tuple[dict[str, Source], lis
         if getattr(config, name) is not None:
             raise UserError(f"data.{name} takes a column of a table; {path} is none")
     if alone is not None:
-        file = (
-            file if file.parent.name else file.absolute()
-        )  # whose folder tells where pictures lie
+        if not file.parent.name:  # it tells where pictures lie
+            file = file.absolute()
         notes += beside(file, config) if key == "data.train" else []
         return {"train": coco_in(file, alone, config.on_bad, notes)}, notes
     root = existing_folder(path, key, "boxes")

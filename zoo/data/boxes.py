@@ -15,7 +15,7 @@ from zoo.data.pairs import ORDER, Pairs, Source, divided, gather, held_out_sourc
 from zoo.data.splits import Rows, Splits
 from zoo.errors import UserError
 from zoo.inputs import Boxed, order_labels
-from zoo.inputs.boxes import boxes_of
+from zoo.inputs.boxes import boxes_of, check_bounds
 from zoo.inputs.image import decode_image
 from zoo.inputs.names import is_text, listed
 from zoo.inputs.scene import Pair, decode_mask, same_size
@@ -47,6 +47,7 @@ def box_splits(config: Any, seed: int) -> Splits:
     "skip"), since without the box it would teach that there is nothing. UserError for whatever
     cannot be trained on: a box without an area or outside of its picture, a class that train lacks.
     """
+    check_bounds(config.shorter, config.longer)  # before the time that looking takes
     sources, shares, notes = gather(config, sources_in)
     looks = {split: look(sources[split], split) for split in ORDER if split in sources}
     good, bad = usable(sources, looks, config.on_bad, "boxes")

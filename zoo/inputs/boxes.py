@@ -47,11 +47,7 @@ class PrepareBoxes(Preprocess, kind="boxes"):
             if side is not None and (type(side) is not int or not 1 <= side <= SIDE):
                 wants = f"a whole number of pixels, 1 to {SIDE}, or none"
                 raise UserError(f"Preprocess got {name} {side!r}; it takes {wants}")
-        if self.shorter is not None and not self.shorter <= (self.longer or 0):
-            raise UserError(
-                f"data.shorter takes a data.longer of as many pixels or more; got {self.shorter} "
-                f"and {self.longer}: give --data.longer {self.shorter * 5 // 3}"
-            )
+        check_bounds(self.shorter, self.longer)
 
     def load(self, source: Any) -> Any:
         """A picture, or Boxed -> a decoded picture, or Boxed with one. UserError for a file that
@@ -133,6 +129,15 @@ class PrepareBoxes(Preprocess, kind="boxes"):
         own = {field.name: getattr(base, field.name) for field in fields(Preprocess)}
         size = base.size if size is None else size
         return cls(**{**own, "size": size}, shorter=shorter, longer=longer)
+
+
+def check_bounds(shorter: int | None, longer: int | None) -> None:
+    """UserError for a shorter side that a longer one does not bound: a strip would have no end."""
+    if shorter is not None and not shorter <= (longer or 0):
+        raise UserError(
+            f"data.shorter takes a data.longer of as many pixels or more; got {shorter} and "
+            f"{longer or 'null'}: give --data.longer {shorter * 5 // 3}"
+        )
 
 
 def boxes_of(ids: np.ndarray) -> np.ndarray:
