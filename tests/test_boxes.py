@@ -12,7 +12,7 @@ from torchvision.models.detection.fcos import FCOSHead
 
 import zoo
 from zoo import cli, data, training
-from zoo.data.box_sources import objects_in
+from zoo.data.box_cells import objects_in
 from zoo.heads import Detect
 from zoo.heads.detect import cells_of
 from zoo.inputs import Boxed, PrepareBoxes
@@ -231,7 +231,7 @@ def write_coco(root, count=6, name="annotations.json", **more):
 
 def config_of(train, **more):
     fields = dict(train=str(train), val=None, test=None, input=None, label=None, group=None,
-                  time=None, on_bad="raise")  # fmt: skip
+                  time=None, on_bad="raise", shorter=None, longer=None)  # fmt: skip
     return SimpleNamespace(**{**fields, **more})
 
 
@@ -278,6 +278,24 @@ def test_folders_of_cocos_files(tmp_path):
     assert alone.train is None and len(alone.test) == 3
     with pytest.raises(zoo.UserError, match=r"train's classes \(cat\); 1 pictures .*: dog\)"):
         data.held_out(config_of("", test=str(tmp_path / "val")), ("cat",), "boxes")
+
+
+@pytest.mark.parametrize("kind", ["boxes", "scene", "unlabelled"])
+def test_a_share_of_pictures_is_told_in_pictures_and_stratified_by_nothing(tmp_path, kind):
+    write_instances(tmp_path, 6)
+    (tmp_path / "instances").rename(tmp_path / ("masks" if kind == "scene" else "instances"))
+    root = tmp_path / "images" if kind == "unlabelled" else tmp_path
+    found = data.splits(config_of(root, val=0.34, ignore=255), 0, kind)
+    assert "val is 2 of the 6 pictures of train (0.34), drawn with seed 0" in found.notes
+
+
+def test_a_share_of_one_picture_is_refused_in_words_of_pictures(tmp_path):
+    write_instances(tmp_path, 2)
+    for part in ("images", "instances"):
+        (tmp_path / part / "p1.png").unlink()
+    says = "0.34 of 1 pictures leaves one side empty: add pictures, or give a source of its own"
+    with pytest.raises(zoo.UserError, match=says):
+        splits_of(tmp_path, val=0.34)
 
 
 def test_a_changed_box_changes_the_fingerprint(tmp_path):
@@ -432,6 +450,15 @@ def test_two_boxes_of_one_picture_in_two_rows(tmp_path):
     (tmp_path / "all.csv").write_text("image,where\nimages/p0.png,1\n")
     with pytest.raises(zoo.UserError, match=r"a column of boxes, or four of corners and one of"):
         splits_of(tmp_path / "all.csv")
+
+
+def test_a_label_without_corners_is_said_to_be_no_box(tmp_path):
+    squares(tmp_path, 3)
+    rows = ["image,x0,y0,x1,y1,label", "images/p0.png,1,2,9,8,a", "images/p1.png,nan,nan,nan,nan,b"]
+    (tmp_path / "t.csv").write_text("\n".join([*rows, "images/p2.png,,,,,"]) + "\n")
+    found = splits_of(tmp_path / "t.csv")
+    assert found.labels == ("a",) and [len(item.boxes) for item in found.train.items] == [1, 0, 0]
+    assert "1 rows have a label and no corners, so no box (row 2)" in found.notes
 
 
 def test_cells_of_many_kinds():
@@ -636,6 +663,87 @@ def test_zoo_predict_draws_boxes(run, tmp_path, monkeypatch, capsys):
     assert (
         "--drawn takes a model that tells boxes; this one is of pictures" in capsys.readouterr().err
     )
+
+
+def rows_a_box(root):
+    """A table of a row for each box: three of p0, one of p1, one of p2 without a box."""
+    rows = [("p0", "1,1,9,9", "a", "x"), ("p1", "2,2,9,9", "b", "y"), ("p0", "3,3,9,9", "b", "x"),
+            ("p2", ",,,", "", "y"), ("p0", "5,5,8,7", "a", "x")]  # fmt: skip
+    lines = [f"{root}/{p}.png,{four},{label},{slide}" for p, four, label, slide in rows]
+    return "\n".join(["image,x0,y0,x1,y1,label,slide", *lines]) + "\n"
+
+
+def test_a_picture_of_several_rows_is_answered_once(run, tmp_path, monkeypatch, capsys):
+    root, result = run
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.csv").write_text(rows_a_box(root / "data/test/images"))
+    words = ["predict", str(result.folder), "t.csv", "--format"]
+    assert cli.main([*words, "jsonl"]) == 0
+    out, err = capsys.readouterr()
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert [row["image"][-6:] for row in rows] == ["p0.png", "p1.png", "p2.png"]
+    assert [{*row} for row in rows] == [{"image", "slide", "boxes"}] * 3
+    assert (
+        "t.csv: 5 rows are of 3 pictures, each answered once; left out x0, y0, x1, y1, label, which "
+        "differ\n"
+    ) in err
+    model = zoo.load(result.folder / "model")
+    assert rows[1]["boxes"] == model.predict(rows[1]["image"])["boxes"]
+    assert cli.main([*words, "csv"]) == 0
+    head = capsys.readouterr().out.splitlines()[0]
+    assert head == "image,slide,label,score,x0,y0,x1,y1"
+
+
+def test_rows_of_bytes_are_of_one_picture_where_they_are_equal(run, tmp_path, monkeypatch, capsys):
+    """Whatever name stands beside them; and a table of a row for each picture says nothing."""
+    import datasets
+
+    root, result = run
+    monkeypatch.chdir(tmp_path)
+    data = [(root / f"data/test/images/p{i}.png").read_bytes() for i in (0, 1, 0)]
+    cells = [{"bytes": one, "path": "same.png"} for one in data]
+    rows = {"image": cells, "x0": [1, 2, 3], "n": [4, 5, 4]}
+    datasets.Dataset.from_dict(rows).to_parquet("t.parquet")
+    datasets.Dataset.from_dict(rows).select([0, 1]).to_parquet("once.parquet")
+    for name, more in (("t.parquet", {"n"}), ("once.parquet", {"n", "given_x0"})):
+        assert cli.main(["predict", str(result.folder), name, "--format", "jsonl"]) == 0
+        out, err = capsys.readouterr()
+        found = [json.loads(line) for line in out.splitlines()]
+        assert [row["n"] for row in found] == [4, 5]
+        assert all(row.keys() == {"boxes", *more} for row in found)
+        assert ("each answered once" in err) == (name == "t.parquet")
+
+
+def test_zoo_predict_tells_boxes_of_a_least_score(run, tmp_path, monkeypatch, capsys):
+    root, result = run
+    monkeypatch.chdir(tmp_path)
+    words = ["predict", str(result.folder), str(root / "data/test/images"), "--format", "jsonl"]
+
+    def scores(*more):
+        assert cli.main([*words, *more]) == 0
+        rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        return [one["score"] for row in rows for one in row["boxes"]]
+
+    default, surest = scores(), scores("--least-score", "0.3")
+    assert surest == [one for one in default if one > 0.3] and 0 < len(surest) < len(default)
+    assert min(default) > 0.05 > min(scores("--least-score", "0.01"))
+    assert scores("--least-score", "1") == []
+    scores("--least-score", "1", "--drawn", "seen")
+    before, after = (
+        np.array(Image.open(f)) for f in (root / "data/test/images/p0.png", "seen/p0.png")
+    )
+    assert (before == after).all()  # nothing is drawn that is not told
+    for given, says in (
+        ("1.5", "--least-score takes a score from 0 to 1; got 1.5"),
+        ("nan", "--least-score takes a score from 0 to 1; got nan"),
+        ("much", "argument --least-score: invalid float value: 'much'"),
+    ):
+        assert cli.main([*words, "--least-score", given]) == 2
+        assert says in capsys.readouterr().err
+    zoo.create("vit_mu_patch8_32", classes=2).save("other")
+    assert cli.main(["predict", "other", str(root), "--least-score", "0.3"]) == 2
+    said = capsys.readouterr().err
+    assert "--least-score takes a model that tells boxes; this one is of pictures" in said
 
 
 def test_a_run_can_be_loaded_and_goes_on_with_its_head(run, tmp_path):

@@ -203,7 +203,7 @@ def test_rows_of_all_splits_are_answered(saved, capsys):
         Path(f"data/{name}.csv").write_text("\n".join(["message", *texts]) + "\n")
     said = (
         "data: texts are in the column 'message', by its name (--input)\n"
-        "data: rows of train (2), then of val (1), then of test (1)\n"
+        "data: texts of train (2), then of val (1), then of test (1)\n"
     )
     assert cli.main(["predict", "model", "data", "--format", "jsonl"]) == 0
     out, err = capsys.readouterr()

@@ -424,7 +424,7 @@ def test_a_folder_with_metadata_is_a_table(tones: Path):
         "high",
         "low",
     )
-    assert noted(splits, "rows of train (0.25), whole groups by player: p")
+    assert noted(splits, "sounds of train (0.25), whole groups by player: p")
     assert len(splits.val) == 4 and splits.train.items[0].parent.parent == folder
     again = data.held_out(config(test=folder, train=folder), splits.labels, "sound")
     assert len(again.test) == 16

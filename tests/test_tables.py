@@ -736,7 +736,7 @@ def test_dates_say_where_val_and_test_begin(tmp_path):
     ("more", "says"),
     [
         ({"group": "g"}, "give --data.group a column of several groups"),
-        ({"label": "own"}, "each row has a label of its own"),
+        ({"label": "own"}, "each has a label of its own"),
         ({"group": "nope", "val": None}, "data.group takes a column of"),
         ({"time": "nope", "val": None}, "data.time takes a column of"),
     ],
@@ -812,10 +812,10 @@ def test_a_class_that_train_lacks_says_what_to_do(tmp_path):
     assert "got 'zebra', which is none of them: rename it, leave it out or add it to train" in said
 
 
-def test_a_share_is_told_in_rows_and_a_class_that_it_lacks(tmp_path):
+def test_a_share_is_told_in_texts_and_a_class_that_it_lacks(tmp_path):
     rows = [(f"some words {i}", "rare" if i < 2 else "usual") for i in range(200)]
     notes = read(write(tmp_path / "t.csv", ["text", "label"], rows), test=0.2, val=0.1).notes
-    assert any("test is 41 of the 200 rows of train (0.2), stratified" in note for note in notes)
+    assert any("test is 41 of the 200 texts of train (0.2), stratified" in note for note in notes)
     assert "val has no text of rare: its macro_f1 is that of the others" in notes
 
 

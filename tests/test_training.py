@@ -394,7 +394,7 @@ def test_a_split_of_fewer_rows_than_devices_is_refused(options, pictures, tmp_pa
         few.parent.mkdir(parents=True)
         few.write_bytes((pictures / split / name / "0.png").read_bytes())
     given = {**options, f"data.{split}": str(tmp_path / "few"), "hw.devices": 4}
-    says = f"got 4 for 3 of {split}: give --hw.devices 2 or more rows to --data.{split}"
+    says = f"got 4 for 3 of {split}: give --hw.devices 2 or more samples to --data.{split}"
     with pytest.raises(UserError, match=f"hw.devices takes at most .*; {says}"):
         training.train(RECIPE, given)
     assert not Path(options["run.dir"]).exists()

@@ -11,6 +11,7 @@ from zoo.cli.table import align
 SIDE_BY_SIDE = 8  # numbers of an answer; more stand below each other in a table
 APART = ("probabilities", "numbers", "shares", "times", "boxes")  # what makes no one cell
 WIDEST = 60  # characters of a cell in an aligned table; file names and errors are never cut
+OF_A_BOX = ("label", "score", "x0", "y0", "x1", "y1")  # its cells
 
 
 def as_rows(
@@ -48,8 +49,7 @@ def as_rows(
 
 def corners(box: dict[str, Any]) -> dict[str, Any]:
     """A box of an answer -> its cells."""
-    sides = dict(zip(("x0", "y0", "x1", "y1"), box["box"], strict=True))
-    return {"label": box["label"], "score": box["score"], **sides}
+    return dict(zip(OF_A_BOX, (box["label"], box["score"], *box["box"]), strict=True))
 
 
 def cell(value: Any, cut: bool) -> Any:

@@ -62,8 +62,10 @@ def make_parser() -> Parser:
     sub.add_argument("--out", metavar="FILE", type=Path, help=ends)
     about = "a new folder for masks of pictures, default: predicted_masks"
     sub.add_argument("--masks", metavar="FOLDER", type=Path, help=about)
-    about = "a new folder for pictures with boxes of a score of 0.3 or more, default: none"
+    about = "a new folder for pictures with boxes of 0.3 (or --least-score) or more, default: none"
     sub.add_argument("--drawn", metavar="FOLDER", type=Path, help=about)
+    about = "least score of a box that is told, 0 to 1, default: the model's own, mostly 0.05"
+    sub.add_argument("--least-score", metavar="SCORE", type=float, help=about)
     bad = "report an unreadable sample in its row (default), or stop"
     sub.add_argument("--on-bad", choices=["report", "raise"], default="report", help=bad)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from zoo.errors import UserError
 
-LEAST = 0.3  # the score of a box that is drawn: less sure ones would hide the picture
+LEAST = 0.3  # the score of a box that is drawn by default: less sure ones would hide the picture
 
 
 @contextlib.contextmanager
@@ -82,6 +82,10 @@ class Drawn(Pictures):
 
     flag = "--drawn"
 
+    def __init__(self, folder: Path, least: float = LEAST):
+        super().__init__(folder)
+        self.least = least
+
     def __call__(self, sample: Any, answer: dict[str, Any]) -> dict[str, Any]:
         """A sample, its answer -> the answer."""
         from PIL import ImageDraw
@@ -92,7 +96,7 @@ class Drawn(Pictures):
         if "boxes" not in answer:
             return answer
         picture = decode_image(sample.source)
-        sure = [one for one in answer["boxes"] if one["score"] >= LEAST]
+        sure = [one for one in answer["boxes"] if one["score"] >= self.least]
         draw, labels = ImageDraw.Draw(picture), sorted({one["label"] for one in sure})
         for one in reversed(sure):  # the surest on top
             paint = colour(1 + labels.index(one["label"]) % 255)

@@ -10,19 +10,18 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import zoo
 from zoo.cli.answers import as_rows, as_text
 from zoo.cli.arguments import Flags
-from zoo.cli.pictures import Drawn, Masks, Pictures, whole
+from zoo.cli.pictures import LEAST, Drawn, Masks, Pictures, whole
+from zoo.cli.rows import Input, Sample, many, table_samples
 from zoo.cli.table import say, write_table
-from zoo.data.columns import input_of
 from zoo.data.layout import ENDINGS as FILES
 from zoo.data.layout import files_below, is_kind
-from zoo.data.splits import Column
-from zoo.data.table import READERS, is_table, place_of, read_tables
-from zoo.errors import SampleError, UserError, seen, some
+from zoo.data.table import READERS, is_table
+from zoo.errors import SampleError, UserError, some
 
 MASKS = Path("predicted_masks")  # no folder that training reads masks from
 OTHERS = {  # what a file of another encoding begins with, the longer marks first
@@ -31,30 +30,6 @@ OTHERS = {  # what a file of another encoding begins with, the longer marks firs
 }
 CHUNK = 64  # samples that are asked for at once
 ENDINGS = {".jsonl": "jsonl", ".json": "jsonl", ".csv": "csv", ".txt": "table", "": "table"}
-ANSWERS = (
-    "label", "labels", "probability", "probabilities", "numbers", "times", "mask", "shares",
-    "boxes", "error",
-)  # fmt: skip
-
-
-class Input(NamedTuple):
-    """The column of a table's samples: as asked for, else the run's own where a table has that."""
-
-    asked: str | None = None
-    of_run: str | None = None
-
-    def among(self, names: Sequence[str]) -> str | None:
-        """The one for a table with these columns; None where it is to be recognised."""
-        return self.of_run if self.asked is None and self.of_run in names else self.asked
-
-
-class Sample(NamedTuple):
-    """What stands in front of an answer in its row, and what is asked about."""
-
-    row: dict[str, Any]
-    source: Any
-    name: str = ""
-    """Of a picture that is written of it."""
 
 
 def predict(args: argparse.Namespace, flags: Flags) -> int:
@@ -64,11 +39,12 @@ def predict(args: argparse.Namespace, flags: Flags) -> int:
     folder = folder / "model" if (folder / "model").is_dir() else folder
     model = zoo.load(folder)
     kind = getattr(model.record.preprocess, "kind", "picture")
-    pictures = pictures_of(args, kind)
+    pictures, boxes = pictures_of(args, kind), kind == "boxes"
+    keep_least(model, args.least_score, kind)
     kind = "picture" if kind in ("scene", "boxes") else kind  # they take the same, and tell more
     refuse_inputs(args.out, args.files, kind)
     alone = args.on_bad == "raise" or len(args.files) < 2
-    words, column = words_of(args, kind), Input(args.input, input_of_run(folder))
+    words, column = words_of(args, kind), Input(args.input, input_of_run(folder), boxes)
     samples = chain.from_iterable([samples_in(w, kind, column, alone) for w in words])
     answers = answer(model, samples, args.on_bad, pictures)
     first = next(answers, None)
@@ -93,10 +69,24 @@ def pictures_of(args: argparse.Namespace, kind: str) -> Pictures:
         if folder is not None and kind != tells:
             what = f"--{flag} takes a model that tells {'masks' if flag == 'masks' else 'boxes'}"
             raise UserError(f"{what}; this one is of {many(kind)}")
-    pictures = Masks(args.masks or MASKS) if args.drawn is None else Drawn(args.drawn)
+    least = LEAST if args.least_score is None else args.least_score
+    pictures = Masks(args.masks or MASKS) if args.drawn is None else Drawn(args.drawn, least)
     if kind == "scene" or args.drawn is not None:
         pictures.check()
     return pictures
+
+
+def keep_least(model: Any, least: float | None, kind: str) -> None:
+    """Let a model tell boxes of this score or more; None leaves it its own. UserError for a model
+    that tells no boxes, and for what is no score."""
+    if least is None:
+        return
+    if not isinstance(model.head, zoo.heads.Detect):
+        what = "--least-score takes a model that tells boxes"
+        raise UserError(f"{what}; this one is of {many(kind)}")
+    if not 0 <= least <= 1:
+        raise UserError(f"--least-score takes a score from 0 to 1; got {least:g}")
+    model.head.fcos.score_thresh = least
 
 
 def input_of_run(model: Path) -> str | None:
@@ -215,11 +205,6 @@ def samples_at(path: Path, word: str, kind: str, column: Input) -> Iterable[Samp
     raise UserError(f"{wants}; got {word}")
 
 
-def many(kind: str) -> str:
-    """ "picture" -> "pictures"; "series" is both."""
-    return kind if kind.endswith("s") else f"{kind}s"
-
-
 def lines_of(word: str) -> Iterator[Sample]:
     """The lines of a file or of stdin (`-`), empty ones too; no other separators of Unicode end
     one. One that is no UTF-8 is told in its row. UserError where the file cannot be read, or says
@@ -274,43 +259,6 @@ def find_files(path: Path, kind: str) -> list[str]:
     if not found:
         raise UserError(f"zoo predict takes {kind}s; {path} holds none")
     return found
-
-
-def table_samples(path: Path, kind: str, column: Input) -> Iterable[Sample]:
-    """The rows of all splits of a source, with the sample in one column; for series, the whole
-    table is one. Files that cells name lie where training looks for them.
-
-    The column is that of the run, or recognised as in training. All columns stand in front of the
-    answer, the samples' own too where it is text; a name that answers have themselves gets
-    `given_` in front.
-    """
-    tables: Any = read_tables(path, "zoo predict")
-    if kind == "series":
-        return [Sample({"file": str(path)}, next(iter(tables.values())))]
-    notes, rows = [], []
-    for split, table in tables.items():
-        name, note = input_of(table, kind, column.among(table.column_names), path, "--input")
-        place = None if kind == "text" else place_of(path, split)
-        notes += [note] if note else []
-        rows.append(rows_of(table, Column.of(table, name, place)))
-    if len(rows) > 1:
-        notes.append(f"rows of {', then of '.join(f'{s} ({len(t)})' for s, t in tables.items())}")
-    for note in dict.fromkeys(notes):
-        print(seen(f"{path}: {note}"), file=sys.stderr)
-    return chain.from_iterable(rows)
-
-
-def rows_of(table: Any, cells: Column) -> Iterator[Sample]:
-    """The rows of a table, and the sample of each, one after the other; what is written of one is
-    named after its file, else by its number."""
-    for i, sample in enumerate(cells):
-        given: dict[str, Any] = table[i]
-        cell = given[cells.name]
-        file = cell.get("path") if isinstance(cell, dict) else cell
-        name = Path(file).stem if isinstance(file, str) else ""
-        row = {n: v for n, v in given.items() if n != cells.name or isinstance(v, str | None)}
-        row = {f"given_{n}" if n in ANSWERS else n: v for n, v in row.items()}
-        yield Sample(row, sample, name or f"row_{i + 1}")
 
 
 def answer(

@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from zoo.data.box_sources import Told, sources_in
+from zoo.data.box_cells import Told
+from zoo.data.box_sources import sources_in
 from zoo.data.check import look_all
 from zoo.data.pairs import ORDER, Pairs, Source, divided, gather, held_out_source, splits_of, usable
 from zoo.data.splits import Rows, Splits
 from zoo.errors import UserError
 from zoo.inputs import Boxed, order_labels
-from zoo.inputs.boxes import boxes_of
+from zoo.inputs.boxes import boxes_of, check_bounds
 from zoo.inputs.image import decode_image
 from zoo.inputs.names import is_text, listed
 from zoo.inputs.scene import Pair, decode_mask, same_size
@@ -46,6 +47,7 @@ def box_splits(config: Any, seed: int) -> Splits:
     "skip"), since without the box it would teach that there is nothing. UserError for whatever
     cannot be trained on: a box without an area or outside of its picture, a class that train lacks.
     """
+    check_bounds(config.shorter, config.longer)  # before the time that looking takes
     sources, shares, notes = gather(config, sources_in)
     looks = {split: look(sources[split], split) for split in ORDER if split in sources}
     good, bad = usable(sources, looks, config.on_bad, "boxes")
@@ -101,7 +103,8 @@ def fault_of(told: Told, sides: tuple[int, int]) -> str:
     from 1; "" if all are."""
     if told.size not in (None, sides):
         drawn, has = (" x ".join(map(str, two)) for two in (told.size, sides))
-        return f"its boxes were drawn in {drawn} pixels, the picture has {has}"
+        turned = " once it is turned upright (EXIF)" if told.size == sides[::-1] else ""
+        return f"its boxes were drawn in {drawn} pixels, the picture has {has}{turned}"
     for number, (label, box) in enumerate(zip(told.labels, told.boxes, strict=True), 1):
         shown = f"box {number}, {', '.join(f'{side:g}' for side in box)} (x0, y0, x1, y1),"
         if (box[2:] <= box[:2]).any():

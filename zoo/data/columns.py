@@ -1,5 +1,6 @@
 """Which column is what: recognised by name and content, said with the reason, and overridable."""
 
+import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -199,6 +200,22 @@ def cells_of(table: Any, column: str) -> list[str]:
     words = [cell for cell in cells if cell and not is_number(cell)]
     among_numbers = len(words) < sum(map(bool, cells)) and all(map(is_missing, words))
     return [cell if is_number(cell) else "" for cell in cells] if among_numbers else cells
+
+
+def firsts(table: Any, column: str) -> list[int]:
+    """For each row the first one that has the same sample in a column of them: the same path, or
+    the same bytes. A row without one is alone."""
+    seen: dict[Any, int] = {}
+
+    def name(cell: Any, row: int) -> Any:
+        data = cell.get("bytes") if isinstance(cell, dict) else cell
+        if isinstance(data, bytes):  # whose names may be those of several folders
+            return hashlib.blake2b(data, digest_size=16).digest()
+        path = cell.get("path") if isinstance(cell, dict) else cell
+        return path if isinstance(path, str) and path else row
+
+    cells = (record[column] for record in table.select_columns([column]))
+    return [seen.setdefault(name(cell, row), row) for row, cell in enumerate(cells)]
 
 
 def lists(table: Any, column: str) -> str | None:

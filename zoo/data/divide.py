@@ -16,9 +16,10 @@ NONE = "(rows without a group)"
 
 
 def divide(
-    train: Rows, share: float | str, seed: int, split: str, config: Any
+    train: Rows, share: float | str, seed: int, split: str, config: Any, what: str
 ) -> tuple[Rows, Rows, str]:
-    """Rows of train, a share or a date -> (rows of the split, those that stay, the note on how)."""
+    """Rows of train, a share or a date -> (rows of the split, those that stay, the note on how).
+    `what` they are in words, such as pictures."""
     if config.time is not None:
         moments, zone = moments_in(train, config.time)
         if isinstance(share, str):
@@ -34,20 +35,20 @@ def divide(
         drawn = draw_groups(groups, share, seed, split)
         names = sorted({groups[i] for i in drawn})
         how = f"whole groups by {config.group}: {listed(names)}, drawn with seed {seed}"
-    elif isinstance(train.targets[0], tuple):
+    elif isinstance(train.targets[0], tuple) or train.classes < 2:  # no label to keep shares of
         drawn, how = draw([0] * len(train), share, seed, split), f"drawn with seed {seed}"
     else:
         drawn = draw(train.targets, share, seed, split)
         how = f"stratified, drawn with seed {seed}"
     if not drawn or len(drawn) == len(train):
-        raise UserError(f"data.{split} takes a share of train; {share} of {len(train)} rows "
-                        f"leaves one side empty: {why_empty(train, config)}")  # fmt: skip
+        raise UserError(f"data.{split} takes a share of train; {share} of {len(train)} {what} "
+                        f"leaves one side empty: {why_empty(train, config, what)}")  # fmt: skip
     rest = sorted({*range(len(train))} - {*drawn})
-    said = f"{split} is {len(drawn)} of the {len(train)} rows of train ({share}), {how}"
+    said = f"{split} is {len(drawn)} of the {len(train)} {what} of train ({share}), {how}"
     return train.pick(drawn), train.pick(rest), said
 
 
-def why_empty(train: Rows, config: Any) -> str:
+def why_empty(train: Rows, config: Any, what: str) -> str:
     """What to do where a share of train cannot be drawn."""
     if config.time is not None:
         moments, zone = moments_in(train, config.time)
@@ -55,10 +56,11 @@ def why_empty(train: Rows, config: Any) -> str:
         return f"dates run from {first} to {last}: give another date, or a table"
     if config.group is not None:
         return "give --data.group a column of several groups, or a table of its own"
-    if len({*train.targets}) == len(train):
-        return ("each row has a label of its own, so give --data.task numbers if they are numbers, "
+    own = isinstance(train.targets[0], int) and train.classes > 1
+    if own and len({*train.targets}) == len(train):
+        return ("each has a label of its own, so give --data.task numbers if they are numbers, "
                 "or --data.label COLUMN for another column")  # fmt: skip
-    return "add rows, or give a table"
+    return f"add {what}, or give a source of its own"
 
 
 def groups_in(rows: Rows, column: str) -> list[str]:

@@ -84,7 +84,9 @@ def table_splits(config: Any, seed: int, kind: str) -> Splits:
             names, name = tables["train"].column_names, getattr(config, key)
             check_column(names, name, roots["train"], f"data.{key}")
     for split, share in shares.items():
-        data[split], data["train"], note = divide(data["train"], share, seed, split, config)
+        data[split], data["train"], note = divide(
+            data["train"], share, seed, split, config, f"{kind}s"
+        )
         notes.append(note)
     notes += check_sides(data, config)
     return finish(labels, data, task, notes, skipped, kind)

@@ -38,7 +38,10 @@ def takes(kind: str) -> str:
     if kind == "scene":
         return "a folder with images and masks folders"
     if kind == "boxes":
-        return "a folder with images and instances folders, or with images and a file of COCO's"
+        return (
+            "a folder with images and instances folders, with images and a file of COCO's, or of "
+            "COCO's own layout (annotations/instances_train*.json)"
+        )
     if kind == "unlabelled":
         return "a folder of pictures"
     return f"a folder with one sub-folder of {kind}s per class"

@@ -129,7 +129,9 @@ def divided(rows: dict[str, Rows], shares: Mapping[str, Any], seed: int, config:
     """Take the shares out of train, see that groups and times keep to their sides -> notes."""
     notes = []
     for split, share in shares.items():
-        rows[split], rows["train"], note = divide(rows["train"], share, seed, split, config)
+        rows[split], rows["train"], note = divide(
+            rows["train"], share, seed, split, config, "pictures"
+        )
         notes.append(note)
     if config.group is not None or config.time is not None:
         notes += check_sides(rows, config)

@@ -116,7 +116,8 @@ class Rows:
         items = getattr(self.items, "pictures", self.items)  # of pairs
         item = items[row] if not isinstance(items, Column) else None
         if isinstance(item, Path):
-            return item.relative_to(self.root).as_posix()
+            below = item.is_relative_to(self.root)  # a list may name files anywhere
+            return (item.relative_to(self.root) if below else item).as_posix()
         return f"row {items.order[row] + 1 if isinstance(items, Column) else row + 1}"
 
     def pick(self, chosen: Iterable[int]) -> "Rows":

@@ -43,7 +43,9 @@ def unlabelled_splits(config: Any, seed: int) -> Splits:
         rows[split], some = rows_of(*found[split], config.on_bad)
         bad += some
     for split, share in shares.items():
-        rows[split], rows["train"], note = divide(rows["train"], share, seed, split, config)
+        rows[split], rows["train"], note = divide(
+            rows["train"], share, seed, split, config, "pictures"
+        )
         notes.append(note)
     if config.group is not None or config.time is not None:
         notes += check_sides(rows, config)

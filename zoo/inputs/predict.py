@@ -42,12 +42,12 @@ def predict(
     try:
         for start in range(0, len(sources), batch):
             chunk = [attempt(prepare, s, on_bad) for s in sources[start : start + batch]]
-            good = [x for x in chunk if isinstance(x, Tensor)]
+            good = [x[0] for x in chunk if isinstance(x, tuple)]
             rows = iter(answered(model, target, scale, good, prepare, place) if good else ())
             for sample, x in zip(sources[start : start + batch], chunk, strict=True):
-                row = next(rows) if isinstance(x, Tensor) else None
+                row = next(rows) if isinstance(x, tuple) else None
                 if row is not None:
-                    one = told(row, model.record.labels, target, prepare)
+                    one = told(row, model.record.labels, target, prepare, x[1])
                     answers.append(one | (prepare.beside(sample) if target == "numbers" else {}))
                     continue
                 if on_bad == "raise":
@@ -96,10 +96,11 @@ def cell_of(cell: Any) -> Any:
     return None if isinstance(cell, float) and math.isnan(cell) else cell
 
 
-def attempt(prepare: Prepare, source: Any, on_bad: str) -> Tensor | str:
-    """A sample's tensor, or why there is none where that is to be reported."""
+def attempt(prepare: Prepare, source: Any, on_bad: str) -> tuple[Tensor, Any] | str:
+    """A sample's tensor and what its answer is told in, or why there is none where that is to be
+    reported."""
     try:
-        return prepare(source)
+        return prepare.prepared(source)
     except UserError as error:
         if on_bad == "raise":
             raise
@@ -138,10 +139,13 @@ def answered(
     return [row if ok else None for row, ok in zip(rows, good, strict=True)]
 
 
-def told(row: Any, labels: Sequence[str] | None, target: str, prepare: Any) -> dict[str, Any]:
-    """What a model says of one sample, by name."""
-    own = target in ("mask", "boxes")
-    return prepare.answer(row, labels) if own else named(row, labels, target)
+def told(
+    row: Any, labels: Sequence[str] | None, target: str, prepare: Any, original: Any
+) -> dict[str, Any]:
+    """What a model says of one sample, by name; `original` is what its answer is told in."""
+    if target == "boxes":
+        return prepare.answer(row, labels, original)
+    return prepare.answer(row, labels) if target == "mask" else named(row, labels, target)
 
 
 def to_device(inputs: dict[str, Tensor], like: Tensor) -> dict[str, Tensor]:

@@ -44,11 +44,16 @@ class Prepare:
     def __call__(self, source: Any) -> Tensor:
         """A raw sample -> its tensor. UserError that names it if it cannot be read, SampleError if
         its values are such that their squares are no float32."""
-        made = self.finish(self.load(source))
+        return self.prepared(source)[0]
+
+    def prepared(self, source: Any) -> tuple[Tensor, Any]:
+        """The same with what `original` says of the sample."""
+        loaded = self.load(source)
+        made = self.finish(loaded)
         if made.is_floating_point() and not made.norm().isfinite():
             reason = f"its values, prepared, reach {float(made.abs().max()):g}: correct them"
             raise SampleError(f"a {self.kind} takes values near those of train; {reason}", reason)
-        return made
+        return made, self.original(loaded)
 
     def load(self, source: Any) -> Any:
         """A raw sample, read and decoded, at its own size. UserError if it cannot be."""
@@ -57,6 +62,11 @@ class Prepare:
     def finish(self, loaded: Any) -> Tensor:
         """What `load` gave -> the tensor of one sample."""
         raise NotImplementedError
+
+    def original(self, loaded: Any) -> Any:
+        """What `load` gave -> what its answer is told in, such as a picture's own sides, where
+        `finish` does not keep it; else None."""
+        return None
 
     def augment(self, config: Any) -> Callable[[Any], Tensor]:
         """The data section of a config -> what stands for `finish` while training."""

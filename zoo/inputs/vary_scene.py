@@ -79,11 +79,14 @@ class VaryScene(Vary):
 class VaryBoxes(Vary):
     """Of a picture with boxes. Those of which less than `LEAST` is in the piece are left out."""
 
+    prepare: Any  # PrepareBoxes
+
     def __call__(self, loaded: Boxed) -> tuple[Tensor, Tensor]:
         """A decoded picture with its boxes -> (C, h, w) float32, (n, 5) float32."""
         from zoo.inputs.image import to_tensor
 
-        pixels, told = to_tensor(loaded.picture), torch.from_numpy(loaded.boxes)
+        seen = self.prepare.fit(loaded)  # as large as it is answered
+        pixels, told = to_tensor(seen.picture), torch.from_numpy(seen.boxes)
         sides: Any = {"format": "XYXY", "canvas_size": pixels.shape[-2:]}
         boxes = tv_tensors.BoundingBoxes(told[:, :4], **sides)
         pixels, whole, part, turns = self.moved(pixels, boxes)

@@ -88,8 +88,9 @@ def check_shares(config: Config, plan: Plan, splits: Any) -> None:
         batch = config.run.global_batch
         fits = next(n for n in range(max(rows[least], 1), 0, -1) if batch % n == 0)
         raise UserError(
-            f"hw.devices takes at most as many devices as a split has rows; got {plan.devices} for "
-            f"{rows[least]} of {least}: give --hw.devices {fits} or more rows to --data.{least}"
+            f"hw.devices takes at most as many devices as a split has samples; got {plan.devices} "
+            f"for {rows[least]} of {least}: give --hw.devices {fits} or more samples to "
+            f"--data.{least}"
         )
 
 

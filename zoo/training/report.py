@@ -75,7 +75,7 @@ def draw_curves(file: Path, target: Path) -> None:
 
 
 def draw_confusion(
-    counts: Tensor, labels: tuple[str, ...], split: str, target: Path, what: str = "rows"
+    counts: Tensor, labels: tuple[str, ...], split: str, target: Path, what: str = "samples"
 ) -> None:
     """(targets, answers) counts -> a picture, shaded by the share of each row; many as shares."""
     share = counts / counts.sum(1, keepdim=True).clamp(min=1)
@@ -168,7 +168,10 @@ def write_page(
     metrics = {split: result[split] for split in ("val", "test") if result[split]}
     if metrics:
         names = list(next(iter(metrics.values())))
-        lines += ["| split | rows | " + " | ".join(names) + " |", "|---" * (len(names) + 2) + "|"]
+        lines += [
+            "| split | samples | " + " | ".join(names) + " |",
+            "|---" * (len(names) + 2) + "|",
+        ]
         known = result.get("baselines", {})
         rows = [(split, split, values) for split, values in metrics.items()]
         rows += [(s, f"{s}, {b}", v) for s in metrics for b, v in known.get(s, {}).items()]

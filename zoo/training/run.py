@@ -174,7 +174,7 @@ class Run:
                 confusion = task.metrics[split].confusion
                 if confusion is not None:
                     target = self.folder / report.CONFUSION
-                    what = "pixels" if self.splits.target == "mask" else "rows"
+                    what = "pixels" if self.splits.target == "mask" else "samples"
                     report.draw_confusion(confusion, self.splits.labels, split, target, what)
             self.write_result(metrics, source)
             best = self.progress.best()

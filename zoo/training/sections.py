@@ -31,6 +31,7 @@ LABELLED = (IMAGE, DISTILL, TEXT, AUDIO)
 COLUMNS = (*LABELLED, SEGMENT, DETECT, PRETRAIN)
 PICTURES = (IMAGE, DISTILL, SEGMENT, DETECT, PRETRAIN)
 PIECES = (SEGMENT, DETECT)
+SIDE: dict[str, Any] = {"tasks": (DETECT,), "least": 8, "most": 16_384}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +60,8 @@ class DataConfig:
     crop: int | None = option(
         "side of learned pieces, null = the model's size", None, tasks=PIECES, least=8
     )
+    shorter: int | None = option("pixels of pictures' shorter side, null = as it is", None, **SIDE)
+    longer: int | None = option("the most pixels of the longer side, null = any", None, **SIDE)
     ignore: int | None = option(
         "value of a mask's pixels that do not count", 255, tasks=(SEGMENT,), least=0, most=65_535
     )
