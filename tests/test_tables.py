@@ -666,6 +666,9 @@ def test_pictures_by_path_and_by_bytes(tmp_path):
     said = refused(tmp_path / "t.csv", "picture")
     assert "1 of 8 cannot be read" in said and "row 4" in said
     assert len(read(tmp_path / "t.csv", "picture", on_bad="skip").skipped) == 1
+    write(tmp_path / "t.csv", ["image", "label"], [*rows[:3], ("", "x"), *rows[4:]])
+    said = refused(tmp_path / "t.csv", "picture")
+    assert "1 of 8 cannot be read (t.csv row 4: its cell is empty)" in said
 
 
 # what tables get wrong

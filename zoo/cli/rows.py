@@ -10,7 +10,7 @@ from zoo.cli.answers import OF_A_BOX
 from zoo.data.columns import firsts, input_of
 from zoo.data.splits import Column
 from zoo.data.table import place_of, read_tables
-from zoo.errors import seen
+from zoo.errors import UserError, seen
 from zoo.inputs.names import listed
 
 ANSWERS = (
@@ -101,4 +101,6 @@ def rows_of(table: Any, cells: Column, names: Mapping[str, str]) -> Iterator[Sam
         file = cell.get("path") if isinstance(cell, dict) else cell
         name = Path(file).stem if isinstance(file, str) else ""
         shown = [n for n in names if n != cells.name or isinstance(cell, str | None)]
+        if sample is None and cells.folder is not None:
+            sample = UserError(f"row {i + 1}: its cell in the column {cells.name!r} is empty")
         yield Sample({names[n]: given[n] for n in shown}, sample, name or f"row_{i + 1}")

@@ -140,6 +140,8 @@ def _look_at_sound(source: Path | bytes) -> Seen:
 
 def _named(source: Path | bytes) -> Path | bytes:
     """SampleError for what is no file, and for a path that no later file or log could name."""
+    if source is None:
+        raise SampleError("its cell is empty")
     if not isinstance(source, (Path, bytes)):
         raise SampleError(f"it is neither a file's path nor its bytes but {source!r}")
     if isinstance(source, Path) and not is_text(source):

@@ -46,7 +46,9 @@ class Column(Sequence[Any]):
         cell = self.table[self.order[row]][self.name]
         if isinstance(cell, dict):  # how `datasets` stores a file: its bytes, or where it is
             cell = cell.get("bytes") or cell.get("path")
-        return cell if self.folder is None or not isinstance(cell, str) else self.folder / cell
+        if self.folder is None or not isinstance(cell, str):
+            return cell
+        return self.folder / cell if cell.strip() else None  # not the folder itself
 
     def name_of(self, row: int) -> str:
         """A row's number in the table, from 1, and the file that it names."""
