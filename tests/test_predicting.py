@@ -177,7 +177,7 @@ def test_pictures_of_a_table(tmp_path, capsys, monkeypatch):
         ("3", "a.png"),
     ]
     assert "error" in rows[1] and rows[0]["label"] == rows[2]["label"]
-    Path("deep/t.csv").write_text("path,id\na.png,1\n  ,2\n")
+    Path("deep/t.csv").write_text("path,id\na.png,1\n,2\na.png,3\n")
     rows = shown(capsys, "deep/t.csv", code=1)
     assert rows[1]["error"] == "row 2: its cell in the column 'path' is empty"
     data = Path("deep/a.png").read_bytes()
