@@ -679,7 +679,7 @@ CASES = [
     Case("bert_mu", "hf", bert, text_features),
     Case("gpt2_mu", "hf", gpt, text_features),
     Case("llama_mu", "hf", llama, text_features),
-    Case("ast_mu", "hf", ast,
-         lambda m, p: (m.features(FRAMES).x, p.audio_spectrogram_transformer(FRAMES).last_hidden_state),
-         lambda m, p: (m(FRAMES), p(FRAMES).logits)),
+    *(Case("ast_mu", layout, ast,
+           lambda m, p: (m.features(FRAMES).x, p.audio_spectrogram_transformer(FRAMES).last_hidden_state),
+           lambda m, p: (m(FRAMES), p(FRAMES).logits), **how) for layout, how in HF.items()),
 ]  # fmt: skip

@@ -18,6 +18,7 @@ from einops import EinopsError, rearrange
 from torch import Tensor
 
 from zoo.errors import UserError, cut, some
+from zoo.shapes import pair
 
 State = dict[str, Tensor]
 
@@ -42,8 +43,22 @@ class Parts:
     adapter: Any = None
     backbone: Any = None
 
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Rows and columns of patches in the native picture."""
+        (h, w), (y, x) = pair(self.adapter.size), pair(self.adapter.patch)
+        return h // y, w // x
+
 
 ALONE = Parts()
+# What the capitals of a form count: heads, sides of a patch, rows and columns of patches.
+CAPITALS: Mapping[str, Callable[[Parts], int]] = {
+    "H": lambda parts: parts.backbone.stages[0].block.attn.heads,
+    "P": lambda parts: pair(parts.adapter.patch)[0],
+    "Q": lambda parts: pair(parts.adapter.patch)[1],
+    "Y": lambda parts: parts.grid[0],
+    "X": lambda parts: parts.grid[1],
+}
 
 
 @dataclass(frozen=True)
@@ -62,8 +77,8 @@ class Rule:
     sizes: Callable[[Any], Sequence[int]] | None = None
     """Backbone config -> the rows of each of theirs; None = equal shares."""
     form: str | None = None
-    """Their axes -> ours, as einops writes it: "H 1 1 -> H". H is the number of heads; an axis
-    whose name ends in a number, such as p2, has so many places."""
+    """Their axes -> ours, as einops writes it: "h 1 1 -> h". `CAPITALS` says what capitals count;
+    an axis whose name ends in a number, such as p2, has so many places."""
     piece: tuple[int, int, int] | None = None
     """(start, stop, count): ours are these of so many equal shares of their rows. What no rule
     takes of their tensor is carried."""
@@ -236,7 +251,7 @@ def from_theirs(
             continue
         given, they = [theirs[name] for name in names], " + ".join(names)
         try:
-            pieces = [_ours(rule, tensor, parts.backbone) for tensor in given]
+            pieces = [_ours(rule, tensor, parts) for tensor in given]
         except EinopsError:  # has not the axes of the form
             pieces = [torch.empty(()).to(tensor.dtype) for tensor in given]
         fits = all(piece.shape[1:] == pieces[0].shape[1:] for piece in pieces)
@@ -275,7 +290,7 @@ def to_theirs(
             part = part.T.contiguous() if rule.transpose and part.ndim == 2 else part
             if rule.form:
                 there, here = rule.form.split(" -> ")
-                part = _shaped(part, f"{here} -> {there}", parts.backbone).contiguous()
+                part = _shaped(part, f"{here} -> {there}", parts).contiguous()
             part = part.reshape((1,) * rule.lead + tuple(part.shape))
             if rule.piece:
                 start, stop, count = rule.piece
@@ -288,7 +303,7 @@ def to_theirs(
     return theirs
 
 
-def _ours(rule: Rule, tensor: Tensor, backbone: Any) -> Tensor:
+def _ours(rule: Rule, tensor: Tensor, parts: Parts) -> Tensor:
     """One of their tensors as ours has it."""
     if rule.lead and tensor.ndim > rule.lead:
         tensor = tensor.flatten(0, rule.lead)
@@ -296,15 +311,14 @@ def _ours(rule: Rule, tensor: Tensor, backbone: Any) -> Tensor:
         start, stop, count = rule.piece
         tensor = tensor[start * len(tensor) // count : stop * len(tensor) // count]
     if rule.form:
-        return _shaped(tensor, rule.form, backbone)
+        return _shaped(tensor, rule.form, parts)
     return tensor.T if rule.transpose and tensor.ndim == 2 else tensor
 
 
-def _shaped(tensor: Tensor, form: str, backbone: Any) -> Tensor:
+def _shaped(tensor: Tensor, form: str, parts: Parts) -> Tensor:
     """A tensor in another form. EinopsError where it has not the first form's axes."""
     sizes = {axis: int(number) for axis, number in re.findall(r"([a-z]+(\d+))", form)}
-    if "H" in form and "(" in form:
-        sizes["H"] = backbone.stages[0].block.attn.heads
+    sizes |= {axis: count(parts) for axis, count in CAPITALS.items() if axis in form}
     return rearrange(tensor, form, **sizes)
 
 

@@ -5,6 +5,7 @@ import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from zoo.errors import OptionError, UserError
@@ -76,13 +77,13 @@ def of_transformers(folder: Path) -> dict[str, Any]:
     return {k: tuple(v) if isinstance(v, list) else v for k, v in found.items()}
 
 
-def read(file: Path) -> Mapping[str, Any]:
-    """A JSON object, {} where there is none."""
+def read(file: Path, broken: Mapping[str, Any] = MappingProxyType({})) -> Mapping[str, Any]:
+    """A JSON object, or `broken` where there is none."""
     try:
         found = json.loads(file.read_text("utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, Mapping) else {}
+    except (OSError, ValueError, RecursionError):
+        return broken
+    return found if isinstance(found, Mapping) else broken
 
 
 def sides(size: Any) -> tuple[int, int] | None:

@@ -4,7 +4,6 @@ What was done with each tensor is said in a report, and every tensor that does n
 error, which names the first few.
 """
 
-import json
 import logging
 import re
 from collections.abc import Mapping, Sequence
@@ -123,16 +122,7 @@ def is_foreign(place: Path) -> bool:
     config = place / checkpoint.CONFIG
     if not config.is_file():
         return any((place / name).is_file() for name in weights.FILES)
-    return "zoo" not in read_config(config)
-
-
-def read_config(path: Path) -> dict[str, Any]:
-    """A config.json, {} where it is none: who reads it in earnest will say so."""
-    try:
-        found = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {"zoo": None}
-    return found if isinstance(found, dict) else {"zoo": None}
+    return "zoo" not in facts.read(config, {"zoo": None})  # who reads it in earnest says what is
 
 
 def saved(folder: Path) -> Model:
@@ -155,7 +145,7 @@ def foreign(place: Path, name: str | None, layout: str | None) -> Model:
     """A model from another library's file or folder, at its own size, with its own head."""
     file = weights.find_weights(place)
     state, notes = weights.read_weights(file)
-    config = read_config(file.parent / checkpoint.CONFIG) if place.is_dir() else {}
+    config = facts.read(file.parent / checkpoint.CONFIG) if place.is_dir() else {}
     make = made_of(name, config, place)
     native, found = fitting(make, state, layout, place)
     load_state(native, state, found, assign=True, where=file)
@@ -241,10 +231,9 @@ def made_of(name: str | None, config: Mapping[str, Any], place: Path) -> Make:
     columns = {k: tuple(v) if isinstance(v, list) else v for k, v in columns.items()}
     columns |= {k: giving.square(columns[k]) for k in ("patch", "window") if k in columns}
     tag = str((config.get("pretrained_cfg") or {}).get("tag") or known.partition(".")[2])
-    known_as = name or ""
     tagged = any(family.parse(f"{plain}.{tag}") for family in families()) if tag else False
-    name = f"{plain}.{tag}" if tagged else plain
-    return Make(name, columns, "" if tagged else known_as, spelled=True)
+    spelling = f"{plain}.{tag}" if tagged else plain
+    return Make(spelling, columns, "" if tagged else name or "", spelled=True)
 
 
 def usual(name: str, key: str, value: Any) -> bool:
@@ -313,7 +302,7 @@ def classes_in(model: Model, state: Mapping[str, Tensor], layout: str) -> int:
 def labels_in(config: Mapping[str, Any], model: Model) -> tuple[str, ...] | None:
     """The names of the classes that a config.json has, one for each."""
     names = config.get("id2label") or (config.get("pretrained_cfg") or {}).get("label_names")
-    count = getattr(getattr(model.head, "config", None), "classes", None)
+    count = giving.count_of(model)
     if isinstance(names, list):
         names = {str(i): name for i, name in enumerate(names)}
     if not count or not isinstance(names, Mapping):
@@ -323,7 +312,7 @@ def labels_in(config: Mapping[str, Any], model: Model) -> tuple[str, ...] | None
     return found if own else None
 
 
-def picture_facts(make: "Make", config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+def picture_facts(make: Make, config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """What timm's config.json or list, or transformers' preprocessor_config.json, says of
     pictures."""
     told = config.get("pretrained_cfg")

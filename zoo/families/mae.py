@@ -11,18 +11,12 @@ from zoo.heads import ClassifyConfig
 # fmt: off
 SIZES = {row: vit.SIZES[row] for row in ("mu", "base", "large", "huge")}
 INNER = ("norm1", "attn.qkv", "attn.proj", "norm2", "mlp.fc1", "mlp.fc2")
-HF_INNER = (*(f"attention.{n}_proj" for n in "qkvo"), "layernorm_before", "layernorm_after",
-            "mlp.fc1", "mlp.fc2")
-V4_INNER = (*(f"attention.attention.{n}" for n in ("query", "key", "value")),
-            "attention.output.dense", "layernorm_before", "layernorm_after", "intermediate.dense",
-            "output.dense")
 ENDS = ("mask_token", "decoder_pos_embed", "decoder_embed.*", "decoder_norm.*", "decoder_pred.*")
 
 
 def decoder(prefix: str, block: str, inner: tuple[str, ...]) -> tuple[Rule, ...]:
     """The names of a decoder, which is carried."""
-    names = (*ENDS, *(f"{block}.{name}.*" for name in inner))
-    return tuple(Rule(prefix + name, None) for name in names)
+    return layouts.carried(prefix + block, inner, *(prefix + name for name in ENDS))
 
 
 RULES = {
@@ -31,9 +25,9 @@ RULES = {
     "hf": layouts.hf("vit."),
     "hf_body": layouts.hf(""),
     "hf_body_v4": layouts.hf("", 4),
-    "hf_whole": layouts.hf("vit.") + decoder("decoder.", "decoder_layers.{i}", HF_INNER),
-    "hf_whole_v4": layouts.hf("vit.", 4) + decoder("decoder.", "decoder_encoder.layer.{i}",
-                                                   V4_INNER),
+    **{f"hf_whole{end}": layouts.hf("vit.", n) + decoder("decoder.", block, layouts.HF[n][1:])
+       for end, n, block in (("", 5, "decoder_layers.{i}"),
+                             ("_v4", 4, "decoder_encoder.layer.{i}"))},
 }
 
 
