@@ -63,7 +63,8 @@ CAPITALS: Mapping[str, Callable[[Parts], int]] = {
 
 @dataclass(frozen=True)
 class Rule:
-    """`theirs` are one key, or several whose tensors `ours` stacks along the first axis.
+    """`theirs` are one key, or several whose tensors `ours` stacks along the first axis. Several of
+    ours may have one of theirs: each its copy, which are given back where they are still equal.
 
     `ours=None` carries a tensor that our model has no use for, and gives it back.
     """
@@ -238,6 +239,7 @@ def from_theirs(
     """
     plan = _plan(rules, shapes, theirs, parts)
     carried, ours = {key: theirs[key] for key in plan.carried}, {}
+    taken: set[tuple[str, ...]] = set()
     found = {key: fault(tensor) for key, tensor in theirs.items()}
     problems = [*(f"{key}: {told}" for key, told in found.items() if told), *plan.problems]
     for name, tensor in plan.made.items():
@@ -256,6 +258,9 @@ def from_theirs(
             pieces = [torch.empty(()).to(tensor.dtype) for tensor in given]
         fits = all(piece.shape[1:] == pieces[0].shape[1:] for piece in pieces)
         ours[key] = torch.cat(pieces) if fits and len(pieces) > 1 else pieces[0]
+        if names in taken and not rule.piece:
+            ours[key] = ours[key].clone()  # each block is to train its own
+        taken.add(names)
         if not all(tensor.is_floating_point() for tensor in given):
             problems.append(f"{they}: {', '.join(str(t.dtype) for t in given)}, no float")
         elif not fits or ours[key].shape != shapes[key]:
@@ -281,7 +286,7 @@ def to_theirs(
     if plan.orphans:
         wants = f"this layout has no place for {len(plan.orphans)} tensors"
         raise ConversionError(wants, plan.orphans)
-    theirs, shared = plan.made | theirs, {}
+    theirs, shared, differ = plan.made | theirs, {}, []
     for key, (rule, names) in plan.rules.items():
         rows = len(ours[key])
         equal = [rows // len(names)] * len(names)
@@ -299,7 +304,13 @@ def to_theirs(
                 whole = shared.setdefault(name, whole.to(part, copy=True))
                 whole[start * share : stop * share] = part
                 part = whole
+            elif (first := shared.setdefault(name, part)) is not part and not torch.equal(
+                first, part
+            ):
+                differ.append(f"{key}: is another than the first that {name} stands for")
             theirs[name] = part
+    if differ:
+        raise ConversionError("this layout has one tensor for several that differ", differ)
     return theirs
 
 
