@@ -239,7 +239,7 @@ def made_of(name: str | None, config: Mapping[str, Any], place: Path) -> Make:
 def usual(name: str, key: str, value: Any) -> bool:
     """Whether an argument of timm's says what a model by that name is anyway."""
     if key != "global_pool":
-        return False
+        return key == "pos_embed_grid_size" and value is None  # the table is of the pictures' size
     head = configs_for(name, None, {}, "load")[2]["head"]
     return giving.POOLS.get(value) == getattr(head, "pool", None)
 

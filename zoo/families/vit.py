@@ -4,7 +4,7 @@ vit_base_patch16_224."""
 from zoo.adapters import PatchesConfig
 from zoo.families import layouts
 from zoo.families.family import Configs, Family, Sides
-from zoo.families.jax_layouts import BIG_VISION, JAX
+from zoo.families.jax_layouts import BIG_VISION, JAX, JAX_PRE_LOGITS
 from zoo.heads import ClassifyConfig
 from zoo.nn.backbone import one_stage
 
@@ -34,28 +34,39 @@ RULES = {
     "torchvision": layouts.torchvision("mlp.0", "mlp.3"),
     "torchvision_old": layouts.torchvision("mlp.linear_1", "mlp.linear_2"),
     "jax": JAX,
+    "jax_pre_logits": JAX_PRE_LOGITS,
     "big_vision": BIG_VISION,
+    # Trained on ImageNet-21k with one more layer before the head.
+    "timm_pre_logits": layouts.headless(layouts.TIMM, "pre_logits.fc.*", "head.*"),
+    "naflex": layouts.NAFLEX,
 }
 
 
 def build(dim: int, depth: int, heads: int, ratio: float, patch: Sides, size: Sides,
-          channels: int = 3, classes: int = 1000, eps: float = 1e-6) -> Configs:
+          channels: int = 3, classes: int = 1000, eps: float = 1e-6,
+          class_token: bool = True) -> Configs:
     """Columns -> configs; `ratio` is the MLP's width over the model's."""
     return (
-        PatchesConfig(dim=dim, size=size, patch=patch, channels=channels),
+        PatchesConfig(dim=dim, size=size, patch=patch, channels=channels, class_token=class_token),
         one_stage(dim=dim, depth=depth, heads=heads, hidden=int(dim * ratio), eps=eps),
-        ClassifyConfig(dim=dim, classes=classes),
+        ClassifyConfig(dim=dim, classes=classes, pool="class" if class_token else "mean"),
     )
 # fmt: on
 
 
 PATTERN = r"vit_(?P<row>\w+)_patch(?P<patch>\d+)_(?P<size>\d+)"
 HF_FACTS = {"eps": 1e-12, "resize": "plain"}  # of every configuration there
-CORNERS = {"resize": "corners"}
+CORNERS, PATCHES = {"resize": "corners"}, {"position_prefix": False}
 FACTS = {"hf": HF_FACTS, "hf_v4": HF_FACTS, "hf_body": HF_FACTS, "hf_body_v4": HF_FACTS,
          "torchvision": CORNERS, "torchvision_old": CORNERS,
-         "big_vision": {"position_prefix": False}}  # fmt: skip
+         "big_vision": PATCHES, "naflex": PATCHES}  # fmt: skip
 PREPROCESS = {"mean": (0.5, 0.5, 0.5), "std": (0.5, 0.5, 0.5), "interpolation": "bicubic"}
 IMAGENET = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225),
             "interpolation": "bicubic", "crop": 0.9}  # fmt: skip
 VIT = Family("vit", SIZES, build, RULES, PREPROCESS, PATTERN, NAMES, FACTS)
+# No class token, the mean answers: what I-JEPA (Assran et al. 2023, arXiv:2301.08243) trained.
+GAP = {row: {**columns, "class_token": False} for row, columns in SIZES.items()}
+ENDS = "mu_patch8_gap_32 base_patch16_gap_224 huge_patch14_gap_224 huge_patch16_gap_448"
+GAP_NAMES = tuple(f"vit_{end}" for end in (*ENDS.split(), "giant_patch16_gap_224"))
+VIT_GAP = Family("vit_gap", GAP, build, {"timm": layouts.TIMM}, IMAGENET,
+                 PATTERN.replace("_(?P<size>", "_gap_(?P<size>"), GAP_NAMES)  # fmt: skip
