@@ -51,14 +51,6 @@ class Parts:
 
 
 ALONE = Parts()
-# What the capitals of a form count: heads, sides of a patch, rows and columns of patches.
-CAPITALS: Mapping[str, Callable[[Parts], int]] = {
-    "H": lambda parts: parts.backbone.stages[0].block.attn.heads,
-    "P": lambda parts: pair(parts.adapter.patch)[0],
-    "Q": lambda parts: pair(parts.adapter.patch)[1],
-    "Y": lambda parts: parts.grid[0],
-    "X": lambda parts: parts.grid[1],
-}
 
 
 @dataclass(frozen=True)
@@ -78,8 +70,9 @@ class Rule:
     sizes: Callable[[Any], Sequence[int]] | None = None
     """Backbone config -> the rows of each of theirs; None = equal shares."""
     form: str | None = None
-    """Their axes -> ours, as einops writes it: "h 1 1 -> h". `CAPITALS` says what capitals count;
-    an axis whose name ends in a number, such as p2, has so many places."""
+    """Their axes -> ours, as einops writes it: "h 1 1 -> h". H is the number of heads, P and Q are
+    the sides of a patch, Y and X rows and columns of patches; an axis whose name ends in a number,
+    such as p2, has so many places."""
     piece: tuple[int, int, int] | None = None
     """(start, stop, count): ours are these of so many equal shares of their rows. What no rule
     takes of their tensor is carried."""
@@ -304,10 +297,9 @@ def to_theirs(
                 whole = shared.setdefault(name, whole.to(part, copy=True))
                 whole[start * share : stop * share] = part
                 part = whole
-            elif (first := shared.setdefault(name, part)) is not part and not torch.equal(
-                first, part
-            ):
-                differ.append(f"{key}: is another than the first that {name} stands for")
+            elif (first := shared.setdefault(name, part)) is not part:
+                told = f"{key}: is another than the first that {name} stands for"
+                differ += [] if torch.equal(first, part) else [told]
             theirs[name] = part
     if differ:
         raise ConversionError("this layout has one tensor for several that differ", differ)
@@ -329,7 +321,11 @@ def _ours(rule: Rule, tensor: Tensor, parts: Parts) -> Tensor:
 def _shaped(tensor: Tensor, form: str, parts: Parts) -> Tensor:
     """A tensor in another form. EinopsError where it has not the first form's axes."""
     sizes = {axis: int(number) for axis, number in re.findall(r"([a-z]+(\d+))", form)}
-    sizes |= {axis: count(parts) for axis, count in CAPITALS.items() if axis in form}
+    if "H" in form:
+        sizes["H"] = parts.backbone.stages[0].block.attn.heads
+    if "P" in form or "Y" in form:
+        sides = zip("PQYX", (*pair(parts.adapter.patch), *parts.grid), strict=True)
+        sizes |= {axis: side for axis, side in sides if axis in form}
     return rearrange(tensor, form, **sizes)
 
 

@@ -110,13 +110,13 @@ def timm_facts(prepare: Any) -> dict[str, Any]:
             "mean": list(prepare.mean), "std": list(prepare.std)}  # fmt: skip
 
 
-def openclip_facts(prepare: Any) -> dict[str, Any] | None:
-    """A Preprocess -> OpenCLIP's preprocess_cfg; None where theirs cannot do so."""
-    mode = {"crop": "shortest", "crop_early": "shortest", "squash": "squash"}.get(prepare.mode)
-    if mode is None or prepare.crop != 1 or prepare.interpolation not in ("bilinear", "bicubic"):
-        return None
-    return {"mean": list(prepare.mean), "std": list(prepare.std), "resize_mode": mode,
-            "interpolation": prepare.interpolation}  # fmt: skip
+def openclip_facts(prepare: Any) -> dict[str, Any]:
+    """A Preprocess -> OpenCLIP's preprocess_cfg; {} where theirs cannot do so."""
+    modes = {"crop": "shortest", "crop_early": "shortest", "squash": "squash"}
+    if prepare is None or prepare.crop != 1 or prepare.mode not in modes:
+        return {}
+    return {"mean": list(prepare.mean), "std": list(prepare.std),
+            "resize_mode": modes[prepare.mode], "interpolation": prepare.interpolation}  # fmt: skip
 
 
 def processor(prepare: Any) -> dict[str, Any] | None:

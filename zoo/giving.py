@@ -16,7 +16,6 @@ from zoo.checkpoint import WEIGHTS
 from zoo.configs import configs_for, find
 from zoo.convert import ConversionError
 from zoo.errors import OptionError
-from zoo.families import Family
 from zoo.nn.config import to_plain
 from zoo.shapes import pair
 
@@ -46,7 +45,9 @@ TOPS = {
 def timm_files(model: Any) -> Given:
     """What `timm.create_model("local-dir:FOLDER", pretrained=True)` reads beside the weights."""
     record, adapter = model.record, model.adapter.config
-    family, name, own = known_as(model, "timm")
+    if record.name is None:
+        wants = "save in timm's layout takes a model with a name"
+        raise OptionError(f"{wants}; this has none", "layout")
     classes = count_of(model) or 0
     told: dict[str, Any] = {
         "num_classes": classes,
@@ -58,32 +59,22 @@ def timm_files(model: Any) -> Given:
         told |= facts.timm_facts(record.preprocess)
     if record.labels is not None:
         told["label_names"] = list(record.labels)
-    architecture, _, tag = name.partition(".")
+    name, _, tag = record.name.partition(".")
+    family, known = find(record.name)
     sized: dict[str, Any] = {"img_size": list(pair(adapter.size)), "in_chans": adapter.channels}
-    sized |= {word: own[column] for word, column in ARGS.items() if column in own}
+    own: dict[str, Any] = {"size": square(adapter.size), "channels": adapter.channels}
+    takes = inspect.signature(family.build).parameters
+    has = columns_of(model)
+    for word, column in ARGS.items():
+        value = has.get(column)
+        if column in takes and value is not None and value != known.get(column, value):
+            sized[word] = own[column] = value
     if record.family in STEMS:  # there a table is of another size than pictures, unless it is unset
         sized["pos_embed_grid_size"] = None
-    check_same(model, name, {**family.facts.get("timm", {}), **own}, "timm")
-    config = {"architecture": architecture, "num_classes": classes,
-              "num_features": model.backbone.dim,
+    check_same(model, record.name, {**family.facts.get("timm", {}), **own}, "timm")
+    config = {"architecture": name, "num_classes": classes, "num_features": model.backbone.dim,
               "pretrained_cfg": {**told, "tag": tag}, "model_args": sized}  # fmt: skip
     return model.state_for("timm"), {"config.json": config}, WEIGHTS
-
-
-def known_as(model: Any, library: str) -> tuple[Family, str, dict[str, Any]]:
-    """A model -> its family, its name, and the columns that it has otherwise. OptionError where it
-    has no name."""
-    name, adapter = model.record.name, model.adapter.config
-    if name is None:
-        wants = f"save in the layout of {library} takes a model with a name"
-        raise OptionError(f"{wants}; this has none", "layout")
-    family, known = find(name)
-    takes, has = inspect.signature(family.build).parameters, columns_of(model)
-    own: dict[str, Any] = {"size": square(adapter.size), "channels": adapter.channels}
-    for column, value in has.items():
-        if column in takes and value is not None and value != known.get(column, value):
-            own[column] = value
-    return family, name, own
 
 
 # Options that change no answer of a model at its own size.
@@ -133,12 +124,9 @@ def flat(value: Any, above: str = "") -> dict[str, Any]:
 
 def columns_of(model: Any) -> dict[str, Any]:
     """What timm has words for, of a model, by our columns."""
-    adapter, stages = model.adapter.config, model.backbone.config.stages
-    own = {"window": square(getattr(adapter, "window", None)), "patch": square(adapter.patch),
-           "dim": adapter.dim}  # fmt: skip
-    if len(stages) > 1:
-        return own | {"depths": adapter.depths, "heads": adapter.heads}
-    return own | {"depth": stages[0].depth, "heads": stages[0].block.attn.heads}
+    adapter = model.adapter.config
+    sides = {"patch": adapter.patch, "window": getattr(adapter, "window", None)}
+    return hf.values_of(model) | {column: square(value) for column, value in sides.items()}
 
 
 def square(sides: Any) -> Any:
@@ -242,36 +230,32 @@ def torchvision_files(model: Any) -> Given:
 def openclip_files(model: Any) -> Given:
     """What `open_clip.create_model("local-dir:FOLDER")` reads; of a model that carries no text
     tower, which theirs has, what its `visual` takes."""
-    _, name, own = known_as(model, "OpenCLIP")
-    record, adapter, count = model.record, model.adapter.config, count_of(model)
+    kind, has, count = hf.kind_of(model), hf.values_of(model), count_of(model)
     if count is None:
         wants = "save in the layout of OpenCLIP takes a model with a projection, its last Linear"
         raise OptionError(f"{wants}; this has none: save it in ours", "layout")
-    check_same(model, name, {k: v for k, v in own.items() if k != "channels"}, "OpenCLIP")
-    layout = "openclip" if "openclip" in record.carried else "openai"
-    state, block = model.state_for(layout), model.backbone.config.stages[0].block
-    tower = {"image_size": square(pair(adapter.size)), "patch_size": square(pair(adapter.patch)),
-             "layers": model.backbone.config.stages[0].depth, "width": adapter.dim,
-             "head_width": adapter.dim // block.attn.heads,
-             "mlp_ratio": (block.mlp.hidden or 4 * adapter.dim) / adapter.dim}  # fmt: skip
-    inner = "text." * (layout == "openclip")
-    words, places = (
-        state.get(inner + n) for n in ("token_embedding.weight", "positional_embedding")
-    )
-    config = {"embed_dim": count, "quick_gelu": block.mlp.activation == "quick_gelu",
-              "custom_text": bool(inner), "vision_cfg": tower}  # fmt: skip
+    told = {k: has[k] for k in ("dim", "depth", "heads", "hidden", "size", "patch")}
+    check_same(model, kind.name, told, "OpenCLIP")
+    inner = "text." if "openclip" in model.record.carried else ""  # where the text tower stands
+    state = model.state_for("openclip" if inner else "openai")
+    config: dict[str, Any] = {
+        "embed_dim": count, "quick_gelu": has["activation"] == "quick_gelu",
+        "custom_text": bool(inner), "vision_cfg": {
+            "image_size": has["size"], "patch_size": has["patch"], "layers": has["depth"],
+            "width": has["dim"], "head_width": has["dim"] // has["heads"],
+            "mlp_ratio": has["hidden"] / has["dim"]}}  # fmt: skip
+    words = state.get(f"{inner}token_embedding.weight")
+    places = state.get(f"{inner}positional_embedding")
     if words is not None and places is not None:
-        blocks = [key for key in state if key.startswith(f"{inner}transformer.resblocks.")]
         config["text_cfg"] = {
             "context_length": len(places), "vocab_size": len(words), "width": words.shape[1],
             "heads": max(words.shape[1] // 64, 1),  # as OpenAI and they build them
-            "layers": sum(key.endswith(".ln_1.weight") for key in blocks)}  # fmt: skip
+            "layers": sum(k.startswith(f"{inner}tr") and k.endswith("ln_1.weight") for k in state),
+        }  # fmt: skip
     if "logit_bias" in state:
-        config["init_logit_bias"] = float(state["logit_bias"])
-    told = {"model_cfg": config}
-    if record.preprocess and (read := facts.openclip_facts(record.preprocess)):
-        told["preprocess_cfg"] = read
-    return state, {"open_clip_config.json": told}, "open_clip_model.safetensors"
+        config["init_logit_bias"] = 0.0  # that there is one; the weights say which
+    files = {"model_cfg": config, "preprocess_cfg": facts.openclip_facts(model.record.preprocess)}
+    return state, {"open_clip_config.json": files}, "open_clip_model.safetensors"
 
 
 WRITERS: Mapping[str, Callable[[Any], Given]] = {

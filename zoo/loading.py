@@ -89,7 +89,7 @@ def load(
         found = next((f for n in weights.NAMES if (f := place.parent / n).is_file()), None)
         place = place.parent if place == found else place  # the file stands for its folder
     theirs = is_foreign(place)
-    model = read_foreign(place, name, layout) if theirs else saved(place)
+    model = read(place, theirs, name, layout)
     own = (None, model.record.name), (None, "zoo")
     for key, given, known in zip(("name", "layout"), (name, layout), own, strict=True):
         if not theirs and given not in known:
@@ -101,16 +101,18 @@ def load(
     return model
 
 
-def read_foreign(place: Path, name: str | None, layout: str | None) -> Model:
-    """`foreign`, whose errors about values of a kind that no such file has are one sentence."""
+def read(place: Path, theirs: bool, name: str | None, layout: str | None) -> Model:
+    """`foreign` or `saved`, whose errors about values of a kind that no such file has are one
+    sentence."""
     try:
-        return foreign(place, name, layout)
+        return foreign(place, name, layout) if theirs else saved(place)
     except UserError:
         raise
     except (ArithmeticError, AttributeError, LookupError, MemoryError, OSError, RuntimeError,
             TypeError, ValueError) as error:  # fmt: skip
         told = (str(error).strip().splitlines() or [""])[0][:200] or type(error).__name__
-        wants = "load takes weights and a config.json as their library writes them"
+        usual = "weights and a config.json as their library writes them"
+        wants = f"load takes {usual if theirs else 'a folder as model.save wrote it'}"
         raise UserError(f"{wants}; {place} holds a value that fits nothing: {told}") from error
 
 
@@ -128,14 +130,7 @@ def is_foreign(place: Path) -> bool:
 def saved(folder: Path) -> Model:
     """A model that `model.save` or a run wrote."""
     config, state = checkpoint.read_folder(folder)
-    where = folder / checkpoint.CONFIG
-    try:
-        model = from_saved(config, state, where)
-    except (TypeError, LookupError, AttributeError, ValueError) as error:
-        if isinstance(error, UserError):
-            raise
-        wants = "load takes a folder as model.save wrote it"
-        raise UserError(f"{wants}; {where} holds a value that fits nothing: {error}") from error
+    model = from_saved(config, state, folder / checkpoint.CONFIG)
     report = Report(str(folder), "zoo", (), len(state), (), (), 0)
     model.record = replace(model.record, report=report)
     return model

@@ -2,7 +2,7 @@
 
 from zoo.adapters import SpectrogramPatchesConfig
 from zoo.convert import Rule
-from zoo.families import layouts
+from zoo.families import hf_layouts
 from zoo.families.family import Configs, Family
 from zoo.heads import ClassifyConfig
 from zoo.nn.backbone import one_stage
@@ -28,5 +28,5 @@ def build(dim: int, depth: int, heads: int, size: tuple[int, int] = (128, 1024),
 # fmt: on
 
 
-RULES = {"hf": ENDS + layouts.hf(BODY), "hf_v4": ENDS + layouts.hf(BODY, 4)}
+RULES = {"hf": ENDS + hf_layouts.hf(BODY), "hf_v4": ENDS + hf_layouts.hf(BODY, 4)}
 AST = Family("ast", SIZES, build, RULES)

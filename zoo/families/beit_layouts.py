@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from zoo.convert import Parts, Rule
-from zoo.families import layouts
+from zoo.families import hf_layouts, layouts
 from zoo.families.family import BLOCK
 from zoo.ops import relative_index
 
@@ -33,7 +33,7 @@ MIM = (Rule("rel_pos_bias.relative_position_bias_table", TABLE),
 
 def hf(version: int, prefix: str = "beit.") -> tuple[Rule, ...]:
     """transformers' names of what BEiT has beyond a ViT, and the rest."""
-    block, _, qkv, *_ = layouts.HF[version]
+    block, _, qkv, *_ = hf_layouts.HF[version]
     layer, (q, _, v) = prefix + block, qkv.split()
     bias = f"{layer}.{'attention.attention.' * (version == 4)}relative_position_bias"
     return (
@@ -43,7 +43,7 @@ def hf(version: int, prefix: str = "beit.") -> tuple[Rule, ...]:
         Rule(f"{bias}.relative_position_index", None, make=index),
         *layouts.scales(f"{layer}.lambda_1", f"{layer}.lambda_2"),
         Rule(f"{prefix}pooler.layernorm.*", "head.norm.*"),
-        *layouts.hf(prefix, version),
+        *hf_layouts.hf(prefix, version),
     )
 
 

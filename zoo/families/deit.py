@@ -6,7 +6,7 @@ from typing import Any
 
 from zoo.adapters import PatchesConfig
 from zoo.convert import Rule
-from zoo.families import layouts, vit
+from zoo.families import hf_layouts, layouts, vit
 from zoo.families.family import Configs, Family, Sides
 from zoo.heads import ClassifyConfig
 from zoo.nn.backbone import one_stage
@@ -32,7 +32,7 @@ BOTH = (Rule("cls_classifier.*", "head.out.*"), Rule("distillation_classifier.*"
 def hf(version: int, *heads: Rule, prefix: str = "deit.") -> tuple[Rule, ...]:
     """transformers' names, with two Linears, one or none."""
     token = Rule(f"{prefix}embeddings.distillation_token", "adapter.registers", lead=1)
-    return (token, *heads, *layouts.hf(prefix, version))
+    return (token, *heads, *hf_layouts.hf(prefix, version))
 
 
 def build(dim: int, depth: int, heads: int, patch: Sides, size: Sides, channels: int = 3,

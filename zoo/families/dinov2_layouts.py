@@ -12,7 +12,7 @@ FB_GIANT = (Rule("blocks.{i}.mlp.w12.*", f"{BLOCK}.mlp.up.*"),
 
 
 def hf(up: str, down: str, version: int = 5, prefix: str = "") -> tuple[Rule, ...]:
-    """transformers' names, see `layouts.hf`."""
+    """transformers' names, see `hf_layouts.HF`."""
     embed, layer = f"{prefix}embeddings", f"{prefix}encoder.layer.{{i}}"
     qkv, out = ("query", "key", "value"), "attention.output.dense"
     split = (f"attention.{n[0]}_proj" if version == 5 else f"attention.attention.{n}" for n in qkv)

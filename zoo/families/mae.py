@@ -4,7 +4,7 @@ vit_base_patch16_224.mae."""
 from dataclasses import replace
 
 from zoo.convert import Rule
-from zoo.families import layouts, vit
+from zoo.families import hf_layouts, layouts, vit
 from zoo.families.family import Configs, Family, Sides
 from zoo.heads import ClassifyConfig
 
@@ -22,10 +22,10 @@ def decoder(prefix: str, block: str, inner: tuple[str, ...]) -> tuple[Rule, ...]
 RULES = {
     "timm": (*layouts.TIMM, Rule("norm.*", None)),
     "fb": layouts.TIMM + decoder("", "decoder_blocks.{i}", INNER),
-    "hf": layouts.hf("vit."),
-    "hf_body": layouts.hf(""),
-    "hf_body_v4": layouts.hf("", 4),
-    **{f"hf_whole{end}": layouts.hf("vit.", n) + decoder("decoder.", block, layouts.HF[n][1:])
+    "hf": hf_layouts.hf("vit."),
+    "hf_body": hf_layouts.hf(""),
+    "hf_body_v4": hf_layouts.hf("", 4),
+    **{f"hf_whole{end}": hf_layouts.hf("vit.", n) + decoder("decoder.", block, hf_layouts.HF[n][1:])
        for end, n, block in (("", 5, "decoder_layers.{i}"),
                              ("_v4", 4, "decoder_encoder.layer.{i}"))},
 }

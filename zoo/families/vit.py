@@ -2,7 +2,7 @@
 vit_base_patch16_224."""
 
 from zoo.adapters import PatchesConfig
-from zoo.families import layouts
+from zoo.families import hf_layouts, layouts
 from zoo.families.family import Configs, Family, Sides
 from zoo.families.jax_layouts import BIG_VISION, JAX, JAX_PRE_LOGITS
 from zoo.heads import ClassifyConfig
@@ -27,10 +27,10 @@ LISTED = {
 NAMES = tuple(f"vit_{row}_patch{end}" for row, ends in LISTED.items() for end in ends.split())
 RULES = {
     "timm": layouts.TIMM,
-    "hf": layouts.hf("vit."),
-    "hf_v4": layouts.hf("vit.", 4),
-    "hf_body": layouts.hf(""),
-    "hf_body_v4": layouts.hf("", 4),
+    "hf": hf_layouts.hf("vit."),
+    "hf_v4": hf_layouts.hf("vit.", 4),
+    "hf_body": hf_layouts.hf(""),
+    "hf_body_v4": hf_layouts.hf("", 4),
     "torchvision": layouts.torchvision("mlp.0", "mlp.3"),
     "torchvision_old": layouts.torchvision("mlp.linear_1", "mlp.linear_2"),
     "jax": JAX,
