@@ -1,6 +1,7 @@
 """Which layout keys are of, and what conversion says of what a library stores though it follows."""
 
 import json
+from dataclasses import replace
 
 import peers
 import pytest
@@ -250,6 +251,15 @@ def test_a_table_for_all_blocks_of_another_size_is_told(tmp_path):
 
 
 @torch.no_grad()
+def test_the_body_that_dino_gave_is_a_vit(tmp_path):
+    theirs = noisy(peers.vit(num_classes=0))
+    torch.save(theirs.state_dict(), tmp_path / "w.pth")
+    ours = zoo.load(tmp_path / "w.pth", name="vit_mu_patch8_32").eval()
+    assert ours.record.report.layout == "timm" and ours.head is None
+    assert distance(ours.features(PICTURES).x, theirs.forward_features(PICTURES)) < 1e-5
+
+
+@torch.no_grad()
 def test_a_training_of_i_jepa(tmp_path):
     """Its file has the encoder beside the predictor, and both as DDP names them."""
     theirs = noisy(peers.siglip(global_pool="avg", fc_norm=False, num_classes=0))
@@ -318,3 +328,11 @@ def test_a_table_of_positions_of_another_grid_is_told(tmp_path):
     torch.save(state, tmp_path / "w.pth")
     with pytest.raises(ConversionError, match=r"pos_embed: shape \(1, 8, 32, 32\).*\(256, 32\)"):
         zoo.load(tmp_path / "w.pth", name="naflexvit_mu_patch2_gap")
+
+
+def test_how_large_pictures_are_read_is_given_back_though_the_table_is_smaller(tmp_path):
+    ours = built("naflexvit_base_patch16_gap", depth=1, dim=48, heads=3)
+    prepare = replace(ours.record.preprocess, size=(384, 384))
+    ours.record = replace(ours.record, preprocess=prepare)
+    again = zoo.load(ours.save(tmp_path / "out", layout="timm"))
+    assert again.record.preprocess == prepare and pair(again.adapter.config.size) == (256, 256)

@@ -48,15 +48,15 @@ def timm_files(model: Any) -> Given:
     if record.name is None:
         wants = "save in timm's layout takes a model with a name"
         raise OptionError(f"{wants}; this has none", "layout")
-    classes = count_of(model) or 0
+    classes, prepare = count_of(model) or 0, record.preprocess
     told: dict[str, Any] = {
         "num_classes": classes,
-        "input_size": [adapter.channels, *pair(adapter.size)],
+        "input_size": [adapter.channels, *(prepare.size if prepare else pair(adapter.size))],
         "first_conv": STEMS.get(record.family, "patch_embed.proj"),
         "classifier": CLASSIFIERS.get(record.family, "head"),
     }
-    if record.preprocess is not None:
-        told |= facts.timm_facts(record.preprocess)
+    if prepare is not None:
+        told |= facts.timm_facts(prepare)
     if record.labels is not None:
         told["label_names"] = list(record.labels)
     name, _, tag = record.name.partition(".")
