@@ -18,7 +18,8 @@ from zoo.families.siglip import SIGLIP, SIGLIP_GAP
 from zoo.families.swin import SWIN
 from zoo.families.swin3d import SWIN3D
 from zoo.families.swinv2 import SWINV2
-from zoo.families.vit import VIT, VIT_GAP
+from zoo.families.vit import VIT
+from zoo.families.vit_gap import VIT_GAP
 
 VITS = (
     VIT,

@@ -43,13 +43,12 @@ RULES = {
 
 
 def build(dim: int, depth: int, heads: int, ratio: float, patch: Sides, size: Sides,
-          channels: int = 3, classes: int = 1000, eps: float = 1e-6,
-          class_token: bool = True) -> Configs:
+          channels: int = 3, classes: int = 1000, eps: float = 1e-6) -> Configs:
     """Columns -> configs; `ratio` is the MLP's width over the model's."""
     return (
-        PatchesConfig(dim=dim, size=size, patch=patch, channels=channels, class_token=class_token),
+        PatchesConfig(dim=dim, size=size, patch=patch, channels=channels),
         one_stage(dim=dim, depth=depth, heads=heads, hidden=int(dim * ratio), eps=eps),
-        ClassifyConfig(dim=dim, classes=classes, pool="class" if class_token else "mean"),
+        ClassifyConfig(dim=dim, classes=classes),
     )
 # fmt: on
 
@@ -64,9 +63,3 @@ PREPROCESS = {"mean": (0.5, 0.5, 0.5), "std": (0.5, 0.5, 0.5), "interpolation": 
 IMAGENET = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225),
             "interpolation": "bicubic", "crop": 0.9}  # fmt: skip
 VIT = Family("vit", SIZES, build, RULES, PREPROCESS, PATTERN, NAMES, FACTS)
-# No class token, the mean answers: what I-JEPA (Assran et al. 2023, arXiv:2301.08243) trained.
-GAP = {row: {**columns, "class_token": False} for row, columns in SIZES.items()}
-ENDS = "mu_patch8_gap_32 base_patch16_gap_224 huge_patch14_gap_224 huge_patch16_gap_448"
-GAP_NAMES = tuple(f"vit_{end}" for end in (*ENDS.split(), "giant_patch16_gap_224"))
-VIT_GAP = Family("vit_gap", GAP, build, {"timm": layouts.TIMM}, IMAGENET,
-                 PATTERN.replace("_(?P<size>", "_gap_(?P<size>"), GAP_NAMES)  # fmt: skip
