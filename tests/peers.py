@@ -17,6 +17,7 @@ import timm.layers
 import timm.models
 import timm.models.beit
 import timm.models.eva
+import timm.models.naflexvit
 import torch
 import torchvision
 import transformers as hf
@@ -245,6 +246,16 @@ def dinov2(giant, reg):
     return vit(**{"mlp_ratio": 4, "init_values": 0.1, "num_classes": 0, **more})
 
 
+def naflex(**options):
+    return timm.models.naflexvit.NaFlexVit(**{**dict(
+        patch_size=2, embed_dim=32, depth=2, num_heads=2, reg_tokens=4, init_values=0.1,
+        global_pool="avg", fc_norm=True, num_classes=7), **options})  # fmt: skip
+
+
+NAFLEX_VIT = dict(patch_size=8, mlp_ratio=2, class_token=True, reg_tokens=0, init_values=None,
+                  global_pool="token", fc_norm=False, pos_embed_grid_size=(4, 4))  # fmt: skip
+
+
 def siglip(**options):
     return vit(**{"class_token": False, "global_pool": "map", **options})
 
@@ -362,10 +373,10 @@ def baai(peer, **more):
     return state
 
 
-def from_mim(peer, state):
+def from_mim(peer, state, **options):
     """timm makes the norm of all tokens one of their mean."""
     more = {"qkv_fused": False, "scale_mlp": True} if "blocks.0.attn.q_proj.weight" in state else {}
-    other = eva(**EVA02, **more, num_classes=0)
+    other = eva(**(options or EVA02), **more, num_classes=0)
     other.load_state_dict(timm.models.eva.checkpoint_filter_fn(state, other))
     assert torch.equal(other.fc_norm.weight, peer.norm.weight)
 
@@ -489,6 +500,24 @@ def trunk(peer):
         state.pop("visual.trunk.head.bias")
         state["visual.head.proj.weight"] = state.pop("visual.trunk.head.weight")
     return {**state, **{key: torch.ones(shape) for key, shape in OPENCLIP_TEXT.items()}}
+
+
+def npz_pre_logits(peer):
+    """timm's body as Google wrote it with a head for ImageNet-21k, which reads a layer that timm has not."""
+    more = {"head.weight": torch.ones(9, 16), "head.bias": torch.ones(9)}
+    stand_in = SimpleNamespace(state_dict=lambda: {**peer.state_dict(), **more})
+    theirs = npz(*NPZ["jax"], stand_in)
+    return {**theirs, "pre_logits/kernel": torch.ones(32, 16), "pre_logits/bias": torch.ones(16)}
+
+
+PRE_LOGITS = {"pre_logits.fc.weight": (16, 32), "pre_logits.fc.bias": (16,), "head.weight": (9, 16),
+              "head.bias": (9,)}  # fmt: skip
+
+
+def from_pre_logits(peer, state):
+    """timm leaves the layer out; its body has no use for the head."""
+    body = {key: t for key, t in state.items() if not key.startswith("head.")}
+    timm_filter("vision_transformer")(peer, body)
 
 
 def from_npz(peer, state):
@@ -642,6 +671,17 @@ CASES = [
     *(Case("vit_mu_patch8_32", layout, lambda: hf.ViTModel(hf.ViTConfig(**TINY)),
            lambda m, p: (m.features(PICTURES).x, p(PICTURES).last_hidden_state), None,
            (*EPS12, ("head", None)), **how) for layout, how in HF_BODY.items()),
+    *(Case("vit_mu_patch8_32", layout, partial(vit, num_classes=0), BOTH[0], None, (("head", None),), state, take)
+      for layout, state, take in (("jax_pre_logits", npz_pre_logits, from_npz),
+                                  ("timm_pre_logits", also(**PRE_LOGITS), from_pre_logits))),
+    Case("vit_mu_patch8_32", "naflex", partial(naflex, **NAFLEX_VIT), *BOTH, (*SEVEN, ("position_prefix", False))),
+    Case("naflexvit_mu_patch2_gap", "timm", naflex, *BOTH, SEVEN),
+    Case("vit_mu_patch8_gap_32", "timm", partial(siglip, global_pool="avg", fc_norm=False), *BOTH, SEVEN),
+    Case("eva_mu_patch8_32", "timm", eva, *BOTH, SEVEN),
+    Case("eva_mu_patch8_32", "baai_mim", partial(eva, num_classes=0, use_fc_norm=False), BOTH[0], None,
+         (("head", None), ("backbone.norm", "layer")),
+         also(mask_token=(1, 1, 32), **{"lm_head.weight": (9, 32), "lm_head.bias": (9,)}),
+         partial(from_mim, mlp_ratio=2)),
     Case("vit_mu_patch8_32", "jax", vit, *BOTH, SEVEN, partial(npz, *NPZ["jax"]), from_npz),
     Case("vit_mu_patch8_32", "big_vision", partial(vit, no_embed_class=True), *BOTH,
          (*SEVEN, ("position_prefix", False)), partial(npz, *NPZ["big_vision"]), from_npz),
@@ -679,7 +719,7 @@ CASES = [
     Case("bert_mu", "hf", bert, text_features),
     Case("gpt2_mu", "hf", gpt, text_features),
     Case("llama_mu", "hf", llama, text_features),
-    Case("ast_mu", "hf", ast,
-         lambda m, p: (m.features(FRAMES).x, p.audio_spectrogram_transformer(FRAMES).last_hidden_state),
-         lambda m, p: (m(FRAMES), p(FRAMES).logits)),
+    *(Case("ast_mu", layout, ast,
+           lambda m, p: (m.features(FRAMES).x, p.audio_spectrogram_transformer(FRAMES).last_hidden_state),
+           lambda m, p: (m(FRAMES), p(FRAMES).logits), **how) for layout, how in HF.items()),
 ]  # fmt: skip

@@ -1,19 +1,22 @@
 """Which layout keys are of, and what conversion says of what a library stores though it follows."""
 
 import json
+from dataclasses import replace
 
+import peers
 import pytest
 import timm
 import torch
-from peers import CASES, noisy
+from peers import CASES, PICTURES, distance, noisy
 
 import zoo
-from zoo.convert import Rule, from_theirs, to_theirs
+from zoo.convert import ConversionError, Rule, from_theirs, to_theirs
 from zoo.errors import OptionError
 from zoo.shapes import pair
 
 # Layouts whose further names, those of text towers and mask tokens, may be absent.
-AND_MORE = (("timm", "fb"), ("hf", "hf_whole"), ("openai", "openclip"), ("baai", "baai_mim"))
+AND_MORE = (("timm", "fb"), ("hf", "hf_whole"), ("openai", "openclip"), ("baai", "baai_mim"),
+            ("timm", "baai_mim"))  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.id)
@@ -209,3 +212,127 @@ def test_model_args_without_a_word_of_ours_are_refused(args, tmp_path):
     file.write_text(json.dumps(config))
     with pytest.raises(OptionError, match=f"model_args of img_size.*has {next(iter(args))}"):
         zoo.load(tmp_path / "out")
+
+
+def beit_mim():
+    """BEiT as it was pretrained, with one table for all blocks, and timm's answer to the same."""
+    theirs = noisy(
+        peers.vit(timm.models.beit.Beit, mlp_ratio=4, use_abs_pos_emb=False, init_values=0.1,
+                  use_shared_rel_pos_bias=True, global_pool="token", num_classes=0))  # fmt: skip
+    theirs.rel_pos_bias.relative_position_bias_table.data.mul_(10)  # of weight among other scores
+    index = {k: t for k, t in theirs.named_buffers() if k.endswith("relative_position_index")}
+    more = {"mask_token": torch.randn(1, 1, 32), "lm_head.weight": torch.randn(9, 32),
+            "lm_head.bias": torch.randn(9)}  # fmt: skip
+    return theirs, {**theirs.state_dict(), **index, **more}
+
+
+@torch.no_grad()
+def test_one_table_for_all_blocks_becomes_each_blocks_own(tmp_path):
+    theirs, state = beit_mim()
+    torch.save({"model": state}, tmp_path / "w.pth")
+    ours = zoo.load(tmp_path / "w.pth", name="beit_mu_patch8_32").eval()
+    assert ours.record.report.layout == "microsoft_mim" and ours.record.report.carried == 4
+    assert distance(ours.features(PICTURES).x, theirs.forward_features(PICTURES)) < 1e-5
+    back = ours.state_for("microsoft_mim")
+    assert back.keys() == state.keys() and all(torch.equal(back[k], t) for k, t in state.items())
+    first, second = (block.attn.position.table for block in ours.backbone.stages[0].blocks)
+    first.add_(1.0)
+    assert not torch.equal(first, second)  # no memory in common
+    with pytest.raises(ConversionError, match=r"one tensor for several.*blocks\.1\.attn\.position"):
+        ours.state_for("microsoft_mim")
+
+
+def test_a_table_for_all_blocks_of_another_size_is_told(tmp_path):
+    _, state = beit_mim()
+    state["rel_pos_bias.relative_position_bias_table"] = torch.zeros(9, 2)
+    torch.save(state, tmp_path / "w.pth")
+    with pytest.raises(ConversionError, match=r"bias_table: shape \(9, 2\), the model's backbone"):
+        zoo.load(tmp_path / "w.pth", name="beit_mu_patch8_32")
+
+
+@torch.no_grad()
+def test_the_body_that_dino_gave_is_a_vit(tmp_path):
+    theirs = noisy(peers.vit(num_classes=0))
+    torch.save(theirs.state_dict(), tmp_path / "w.pth")
+    ours = zoo.load(tmp_path / "w.pth", name="vit_mu_patch8_32").eval()
+    assert ours.record.report.layout == "timm" and ours.head is None
+    assert distance(ours.features(PICTURES).x, theirs.forward_features(PICTURES)) < 1e-5
+
+
+@torch.no_grad()
+def test_a_training_of_i_jepa(tmp_path):
+    """Its file has the encoder beside the predictor, and both as DDP names them."""
+    theirs = noisy(peers.siglip(global_pool="avg", fc_norm=False, num_classes=0))
+    wrapped = {f"module.{key}": tensor for key, tensor in theirs.state_dict().items()}
+    held = {"encoder": wrapped, "predictor": {"x": torch.ones(2)}, "epoch": 300}
+    torch.save(held, tmp_path / "w.pth.tar.pth")
+    ours = zoo.load(tmp_path / "w.pth.tar.pth", name="vit_mu_patch8_gap_32").eval()
+    assert "taken from 'encoder', beside predictor, epoch" in str(ours.record.report)
+    assert distance(ours.features(PICTURES).x, theirs.forward_features(PICTURES)) < 1e-5
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("sides", [(32, 32), (48, 48), (24, 40), (20, 12)])
+def test_naflex_answers_as_timm_at_any_size(tmp_path, sides):
+    theirs = noisy(peers.naflex())
+    torch.save(theirs.state_dict(), tmp_path / "w.pth")
+    ours = zoo.load(tmp_path / "w.pth", name="naflexvit_mu_patch2_gap").eval()
+    x = peers.pixels(3, *sides)
+    assert distance(ours(x), theirs(x)) < 1e-5
+    fixed = zoo.load(tmp_path / "w.pth", name="naflexvit_mu_patch2_gap", size=sides).eval()
+    assert distance(fixed(x), theirs(x)) < 1e-5
+    assert fixed.state_for("timm")["embeds.pos_embed"].shape == (
+        1,
+        sides[0] // 2,
+        sides[1] // 2,
+        32,
+    )
+
+
+@torch.no_grad()
+def test_a_vit_of_timm_made_flexible_is_a_vit(tmp_path):
+    theirs = timm.create_model("vit_tiny_patch16_224", num_classes=3, use_naflex=True)
+    theirs = noisy(theirs)
+    torch.save(theirs.state_dict(), tmp_path / "w.pth")
+    ours = zoo.load(tmp_path / "w.pth", name="vit_tiny_patch16_224").eval()
+    assert ours.record.report.layout == "naflex" and not ours.adapter.config.position_prefix
+    for sides in ((224, 224), (96, 160)):
+        x = peers.pixels(3, *sides)
+        assert distance(ours(x), theirs(x)) < 1e-5
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("size", [256, (64, 96)])
+def test_timm_answers_what_is_given_back_of_naflex(tmp_path, size):
+    ours = built("naflexvit_base_patch16_gap", depth=1, dim=48, heads=3, size=size)
+    folder = ours.save(tmp_path / "out", layout="timm")
+    theirs = timm.create_model(f"local-dir:{folder}", pretrained=True).eval()
+    assert theirs.pretrained_cfg["first_conv"] == "embeds.proj"
+    again = zoo.load(folder).eval()
+    for sides in (pair(size), (48, 80)):
+        x = peers.pixels(3, *sides)
+        torch.testing.assert_close(theirs(x), ours(x), rtol=1e-4, atol=1e-4)
+        assert torch.equal(again(x), ours(x))
+
+
+@pytest.mark.parametrize(
+    "name", ["naflexvit_base_patch16_par_gap", "naflexvit_base_patch16_siglip"]
+)
+def test_naflex_with_other_positions_is_no_name(name):
+    with pytest.raises(OptionError, match="takes the name of a model; got 'naflexvit"):
+        zoo.create(name)
+
+
+def test_a_table_of_positions_of_another_grid_is_told(tmp_path):
+    state = dict(peers.naflex(pos_embed_grid_size=(8, 32)).state_dict())
+    torch.save(state, tmp_path / "w.pth")
+    with pytest.raises(ConversionError, match=r"pos_embed: shape \(1, 8, 32, 32\).*\(256, 32\)"):
+        zoo.load(tmp_path / "w.pth", name="naflexvit_mu_patch2_gap")
+
+
+def test_how_large_pictures_are_read_is_given_back_though_the_table_is_smaller(tmp_path):
+    ours = built("naflexvit_base_patch16_gap", depth=1, dim=48, heads=3)
+    prepare = replace(ours.record.preprocess, size=(384, 384))
+    ours.record = replace(ours.record, preprocess=prepare)
+    again = zoo.load(ours.save(tmp_path / "out", layout="timm"))
+    assert again.record.preprocess == prepare and pair(again.adapter.config.size) == (256, 256)

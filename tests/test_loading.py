@@ -269,7 +269,7 @@ def test_native_sizes_change_nothing(tmp_path):
 LAYOUTS = [("vit_mu_patch8_32", "timm"), ("swin_mu_patch4_window4_64", "hf_v4"),
            ("vit_mu_patch8_siglip_32", "hf"), ("eva02_mu_base_patch8_32", "baai"),
            ("deit_mu_distilled_patch8_32", "hf"), ("vit_mu_patch8_clip_32", "openai"),
-           ("vit_mu_patch8_32", "torchvision")]  # fmt: skip
+           ("vit_mu_patch8_32", "torchvision"), ("naflexvit_mu_patch2_gap", "timm")]  # fmt: skip
 
 
 def sound(name, layout):
@@ -288,8 +288,9 @@ def sound(name, layout):
     )
     table = next(k for k, t in state.items() if "posit" in k or "pos_embed" in k)
     block = [k for k in state if re.search(r"(blocks|layers?|resblocks)\.1\.|layer_1\.", k)]
+    kernel = next(k for k, t in state.items() if t.ndim == 4)
     return state, SimpleNamespace(
-        matrix=matrix, vector=vector, table=table, block=block, all=list(state)
+        matrix=matrix, vector=vector, table=table, block=block, kernel=kernel, all=list(state)
     )
 
 
@@ -302,6 +303,11 @@ def moved(state, keys, name):
     for key in keys:
         state[name(key)] = state.pop(key)
     return [name(keys[0])]
+
+
+def further(key):
+    """The same place in a block that there is not."""
+    return re.sub(r"(blocks|layers?|resblocks)([._])1\.", r"\1\g<2>7.", key)
 
 
 MUTILATED = {
@@ -330,6 +336,11 @@ MUTILATED = {
     "a scalar": lambda s, at: put(s, at.vector, torch.tensor(0.0)),
     "nothing in it": lambda s, at: put(s, at.vector, torch.ones(0)),
     "empty": lambda s, at: [s.clear()][1:],
+    "blocks counted with a gap": lambda s, at: [*at.block, *moved(s, at.block, further)],
+    "a block too many": lambda s, at: [put(s, further(k), s[k].clone())[0] for k in at.block],
+    "quantised": lambda s, at: [*put(s, at.matrix, s[at.matrix].to(torch.int8)),
+                                *put(s, f"{at.matrix}_scale", torch.ones(1))][1:],
+    "a kernel over time": lambda s, at: put(s, at.kernel, s[at.kernel][:, :, None]),
     "another model": lambda s, at: [s.clear(), *put(s, "conv1.weight", torch.ones(2, 3, 3, 3))][1:],
 }  # fmt: skip
 

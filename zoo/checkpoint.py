@@ -5,7 +5,8 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +29,12 @@ def write_folder(
     Interrupted between the two files of an existing folder, it is refused by `read_folder`, never
     half read. UserError where it cannot be written; other files of an existing folder stay.
     """
-    folder, scratch = place_of(folder), None
+    folder = place_of(folder)
     tensors = {key: tensor.detach().contiguous().cpu() for key, tensor in state.items()}
     plain = json.dumps(config, sort_keys=True)
     pair = hashlib.sha256(plain.encode()).hexdigest()[:16]  # which config goes with which weights
     text = json.dumps({"zoo": FORMAT, "pair": pair, **config}, indent=1, ensure_ascii=False)
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    with beside(folder, "save takes a folder it can write to") as scratch:
         (scratch / CONFIG).write_text(text + "\n", "utf-8")
         metadata = {"format": "pt", "pair": pair}
         safetensors.torch.save_file(tensors, scratch / WEIGHTS, metadata)
@@ -43,16 +42,26 @@ def write_folder(
             for name in (WEIGHTS, CONFIG):
                 os.replace(scratch / name, folder / name)
         else:
-            scratch.chmod(0o755)
             os.rename(scratch, folder)
-    except (OSError, SafetensorError) as error:
+    return folder
+
+
+@contextmanager
+def beside(folder: Path, wants: str) -> Iterator[Path]:
+    """A new folder beside another, to be written and then to take its place; gone where it did not.
+    UserError, after what `wants` says, where something cannot be written."""
+    scratch = None
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+        scratch.chmod(0o755)
+        yield scratch
+    except (OSError, SafetensorError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or error
-        wants = "save takes a folder it can write to"
         raise UserError(f"{wants}; {folder} cannot be written: {reason}") from error
     finally:
         if scratch is not None:
             shutil.rmtree(scratch, ignore_errors=True)
-    return folder
 
 
 def place_of(folder: Any) -> Path:
@@ -63,33 +72,24 @@ def place_of(folder: Any) -> Path:
 
 
 def write_foreign(
-    folder: str | Path, state: Mapping[str, Tensor], files: Mapping[str, Any]
+    folder: str | Path, state: Mapping[str, Tensor], files: Mapping[str, Any], weights: str
 ) -> Path:
-    """Write a new folder for another library, whole or not at all: the JSON files and WEIGHTS, or
-    model.pth where there are none. UserError where it cannot be written or holds anything."""
+    """Write a new folder for another library, whole or not at all: the JSON files, and the tensors
+    as `weights`, a name that ends as their kind of file does. UserError where it cannot be written
+    or holds anything."""
     folder = place_of(folder)
     wants = "save takes a folder that is new or empty"
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(f"{wants} for another library's layout; {folder} holds something")
     tensors = {key: tensor.detach().contiguous().cpu().clone() for key, tensor in state.items()}
-    scratch = None
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    with beside(folder, wants) as scratch:
         for name, content in files.items():
             (scratch / name).write_text(json.dumps(content, indent=2) + "\n", "utf-8")
-        if files:
-            safetensors.torch.save_file(tensors, scratch / WEIGHTS, {"format": "pt"})
+        if weights.endswith(".safetensors"):
+            safetensors.torch.save_file(tensors, scratch / weights, {"format": "pt"})
         else:
-            torch.save(tensors, scratch / "model.pth")
-        scratch.chmod(0o755)
+            torch.save(tensors, scratch / weights)
         os.replace(scratch, folder)
-    except (OSError, SafetensorError, RuntimeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UserError(f"{wants}; {folder} cannot be written: {reason}") from error
-    finally:
-        if scratch is not None:
-            shutil.rmtree(scratch, ignore_errors=True)
     return folder
 
 

@@ -18,6 +18,7 @@ from einops import EinopsError, rearrange
 from torch import Tensor
 
 from zoo.errors import UserError, cut, some
+from zoo.shapes import pair
 
 State = dict[str, Tensor]
 
@@ -42,13 +43,20 @@ class Parts:
     adapter: Any = None
     backbone: Any = None
 
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Rows and columns of patches in the native picture."""
+        (h, w), (y, x) = pair(self.adapter.size), pair(self.adapter.patch)
+        return h // y, w // x
+
 
 ALONE = Parts()
 
 
 @dataclass(frozen=True)
 class Rule:
-    """`theirs` are one key, or several whose tensors `ours` stacks along the first axis.
+    """`theirs` are one key, or several whose tensors `ours` stacks along the first axis. Several of
+    ours may have one of theirs: each its copy, which are given back where they are still equal.
 
     `ours=None` carries a tensor that our model has no use for, and gives it back.
     """
@@ -62,8 +70,9 @@ class Rule:
     sizes: Callable[[Any], Sequence[int]] | None = None
     """Backbone config -> the rows of each of theirs; None = equal shares."""
     form: str | None = None
-    """Their axes -> ours, as einops writes it: "H 1 1 -> H". H is the number of heads; an axis
-    whose name ends in a number, such as p2, has so many places."""
+    """Their axes -> ours, as einops writes it: "h 1 1 -> h". H is the number of heads, P and Q are
+    the sides of a patch, Y and X rows and columns of patches; an axis whose name ends in a number,
+    such as p2, has so many places."""
     piece: tuple[int, int, int] | None = None
     """(start, stop, count): ours are these of so many equal shares of their rows. What no rule
     takes of their tensor is carried."""
@@ -223,6 +232,7 @@ def from_theirs(
     """
     plan = _plan(rules, shapes, theirs, parts)
     carried, ours = {key: theirs[key] for key in plan.carried}, {}
+    taken: set[tuple[str, ...]] = set()
     found = {key: fault(tensor) for key, tensor in theirs.items()}
     problems = [*(f"{key}: {told}" for key, told in found.items() if told), *plan.problems]
     for name, tensor in plan.made.items():
@@ -236,11 +246,14 @@ def from_theirs(
             continue
         given, they = [theirs[name] for name in names], " + ".join(names)
         try:
-            pieces = [_ours(rule, tensor, parts.backbone) for tensor in given]
+            pieces = [_ours(rule, tensor, parts) for tensor in given]
         except EinopsError:  # has not the axes of the form
             pieces = [torch.empty(()).to(tensor.dtype) for tensor in given]
         fits = all(piece.shape[1:] == pieces[0].shape[1:] for piece in pieces)
         ours[key] = torch.cat(pieces) if fits and len(pieces) > 1 else pieces[0]
+        if names in taken and not rule.piece:
+            ours[key] = ours[key].clone()  # each block is to train its own
+        taken.add(names)
         if not all(tensor.is_floating_point() for tensor in given):
             problems.append(f"{they}: {', '.join(str(t.dtype) for t in given)}, no float")
         elif not fits or ours[key].shape != shapes[key]:
@@ -266,7 +279,7 @@ def to_theirs(
     if plan.orphans:
         wants = f"this layout has no place for {len(plan.orphans)} tensors"
         raise ConversionError(wants, plan.orphans)
-    theirs, shared = plan.made | theirs, {}
+    theirs, shared, differ = plan.made | theirs, {}, []
     for key, (rule, names) in plan.rules.items():
         rows = len(ours[key])
         equal = [rows // len(names)] * len(names)
@@ -275,7 +288,7 @@ def to_theirs(
             part = part.T.contiguous() if rule.transpose and part.ndim == 2 else part
             if rule.form:
                 there, here = rule.form.split(" -> ")
-                part = _shaped(part, f"{here} -> {there}", parts.backbone).contiguous()
+                part = _shaped(part, f"{here} -> {there}", parts).contiguous()
             part = part.reshape((1,) * rule.lead + tuple(part.shape))
             if rule.piece:
                 start, stop, count = rule.piece
@@ -284,11 +297,16 @@ def to_theirs(
                 whole = shared.setdefault(name, whole.to(part, copy=True))
                 whole[start * share : stop * share] = part
                 part = whole
+            elif (first := shared.setdefault(name, part)) is not part:
+                told = f"{key}: is another than the first that {name} stands for"
+                differ += [] if torch.equal(first, part) else [told]
             theirs[name] = part
+    if differ:
+        raise ConversionError("this layout has one tensor for several that differ", differ)
     return theirs
 
 
-def _ours(rule: Rule, tensor: Tensor, backbone: Any) -> Tensor:
+def _ours(rule: Rule, tensor: Tensor, parts: Parts) -> Tensor:
     """One of their tensors as ours has it."""
     if rule.lead and tensor.ndim > rule.lead:
         tensor = tensor.flatten(0, rule.lead)
@@ -296,15 +314,18 @@ def _ours(rule: Rule, tensor: Tensor, backbone: Any) -> Tensor:
         start, stop, count = rule.piece
         tensor = tensor[start * len(tensor) // count : stop * len(tensor) // count]
     if rule.form:
-        return _shaped(tensor, rule.form, backbone)
+        return _shaped(tensor, rule.form, parts)
     return tensor.T if rule.transpose and tensor.ndim == 2 else tensor
 
 
-def _shaped(tensor: Tensor, form: str, backbone: Any) -> Tensor:
+def _shaped(tensor: Tensor, form: str, parts: Parts) -> Tensor:
     """A tensor in another form. EinopsError where it has not the first form's axes."""
     sizes = {axis: int(number) for axis, number in re.findall(r"([a-z]+(\d+))", form)}
-    if "H" in form and "(" in form:
-        sizes["H"] = backbone.stages[0].block.attn.heads
+    if "H" in form:
+        sizes["H"] = parts.backbone.stages[0].block.attn.heads
+    if "P" in form or "Y" in form:
+        sides = zip("PQYX", (*pair(parts.adapter.patch), *parts.grid), strict=True)
+        sizes |= {axis: side for axis, side in sides if axis in form}
     return rearrange(tensor, form, **sizes)
 
 

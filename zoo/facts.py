@@ -5,6 +5,7 @@ import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from zoo.errors import OptionError, UserError
@@ -76,13 +77,13 @@ def of_transformers(folder: Path) -> dict[str, Any]:
     return {k: tuple(v) if isinstance(v, list) else v for k, v in found.items()}
 
 
-def read(file: Path) -> Mapping[str, Any]:
-    """A JSON object, {} where there is none."""
+def read(file: Path, broken: Mapping[str, Any] = MappingProxyType({})) -> Mapping[str, Any]:
+    """A JSON object, or `broken` where there is none."""
     try:
         found = json.loads(file.read_text("utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, Mapping) else {}
+    except (OSError, ValueError, RecursionError):
+        return broken
+    return found if isinstance(found, Mapping) else broken
 
 
 def sides(size: Any) -> tuple[int, int] | None:
@@ -107,6 +108,15 @@ def timm_facts(prepare: Any) -> dict[str, Any]:
     mode = words[prepare.mode.removesuffix("_early")]
     return {"interpolation": prepare.interpolation, "crop_pct": prepare.crop, "crop_mode": mode,
             "mean": list(prepare.mean), "std": list(prepare.std)}  # fmt: skip
+
+
+def openclip_facts(prepare: Any) -> dict[str, Any]:
+    """A Preprocess -> OpenCLIP's preprocess_cfg; {} where theirs cannot do so."""
+    modes = {"crop": "shortest", "crop_early": "shortest", "squash": "squash"}
+    if prepare is None or prepare.crop != 1 or prepare.mode not in modes:
+        return {}
+    return {"mean": list(prepare.mean), "std": list(prepare.std),
+            "resize_mode": modes[prepare.mode], "interpolation": prepare.interpolation}  # fmt: skip
 
 
 def processor(prepare: Any) -> dict[str, Any] | None:

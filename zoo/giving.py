@@ -1,5 +1,5 @@
-"""What a model is given back as: the weights, and the config.json of timm or transformers beside
-them."""
+"""What a model is given back as: the weights, and the config of timm, transformers or OpenCLIP
+beside them."""
 
 import contextlib
 import inspect
@@ -12,14 +12,15 @@ import torch
 from torch import Tensor
 
 from zoo import facts, hf
+from zoo.checkpoint import WEIGHTS
 from zoo.configs import configs_for, find
 from zoo.convert import ConversionError
 from zoo.errors import OptionError
-from zoo.extend import families
 from zoo.nn.config import to_plain
 from zoo.shapes import pair
 
-Given = tuple[dict[str, Tensor], dict[str, dict[str, Any]]]  # tensors, and JSON files by name
+# Tensors, JSON files by name, and the name of the file of the tensors.
+Given = tuple[dict[str, Tensor], dict[str, dict[str, Any]], str]
 
 ARGS = {
     "patch_size": "patch",
@@ -30,7 +31,8 @@ ARGS = {
     "num_heads": "heads",
 }  # timm's words of model_args, and our columns
 POOLS = {"token": "class", "avg": "mean", "map": "attention"}  # timm's words, and ours
-CLASSIFIERS = {"swin": "head.fc", "swinv2": "head.fc"}  # timm's key of the last Linear, else "head"
+# timm's keys of the last Linear, else "head", and of the first, else "patch_embed.proj".
+CLASSIFIERS, STEMS = {"swin": "head.fc", "swinv2": "head.fc"}, {"naflex": "embeds.proj"}
 MASKED = {"dinov2": 1, "dinov2_with_registers": 1, "dinov3_vit": 2}  # axes before the width
 # By model_type and layout: transformers' class, and what it is the picture tower of.
 TOPS = {
@@ -46,15 +48,15 @@ def timm_files(model: Any) -> Given:
     if record.name is None:
         wants = "save in timm's layout takes a model with a name"
         raise OptionError(f"{wants}; this has none", "layout")
-    classes = count_of(model) or 0
+    classes, prepare = count_of(model) or 0, record.preprocess
     told: dict[str, Any] = {
         "num_classes": classes,
-        "input_size": [adapter.channels, *pair(adapter.size)],
-        "first_conv": "patch_embed.proj",
+        "input_size": [adapter.channels, *(prepare.size if prepare else pair(adapter.size))],
+        "first_conv": STEMS.get(record.family, "patch_embed.proj"),
         "classifier": CLASSIFIERS.get(record.family, "head"),
     }
-    if record.preprocess is not None:
-        told |= facts.timm_facts(record.preprocess)
+    if prepare is not None:
+        told |= facts.timm_facts(prepare)
     if record.labels is not None:
         told["label_names"] = list(record.labels)
     name, _, tag = record.name.partition(".")
@@ -67,10 +69,12 @@ def timm_files(model: Any) -> Given:
         value = has.get(column)
         if column in takes and value is not None and value != known.get(column, value):
             sized[word] = own[column] = value
+    if record.family in STEMS:  # there a table is of another size than pictures, unless it is unset
+        sized["pos_embed_grid_size"] = None
     check_same(model, record.name, {**family.facts.get("timm", {}), **own}, "timm")
     config = {"architecture": name, "num_classes": classes, "num_features": model.backbone.dim,
               "pretrained_cfg": {**told, "tag": tag}, "model_args": sized}  # fmt: skip
-    return model.state_for("timm"), {"config.json": config}
+    return model.state_for("timm"), {"config.json": config}, WEIGHTS
 
 
 # Options that change no answer of a model at its own size.
@@ -120,12 +124,9 @@ def flat(value: Any, above: str = "") -> dict[str, Any]:
 
 def columns_of(model: Any) -> dict[str, Any]:
     """What timm has words for, of a model, by our columns."""
-    adapter, stages = model.adapter.config, model.backbone.config.stages
-    own = {"window": square(getattr(adapter, "window", None)), "patch": square(adapter.patch),
-           "dim": adapter.dim}  # fmt: skip
-    if len(stages) > 1:
-        return own | {"depths": adapter.depths, "heads": adapter.heads}
-    return own | {"depth": stages[0].depth, "heads": stages[0].block.attn.heads}
+    adapter = model.adapter.config
+    sides = {"patch": adapter.patch, "window": getattr(adapter, "window", None)}
+    return hf.values_of(model) | {column: square(value) for column, value in sides.items()}
 
 
 def square(sides: Any) -> Any:
@@ -178,7 +179,7 @@ def hf_files(model: Any, wanted: str = "hf") -> Given:
         if places is not None and not model.adapter.config.position_prefix:
             none = places.new_zeros(1, 1, values["dim"])  # the class token's is part of the token
             state[f"{embed}.position_embeddings"] = torch.cat((none, places), 1)
-    family = next(family for family in families() if family.name == kind.family)
+    family, _ = find(kind.name)
     _, own = hf.columns(config | {"architectures": []}, Path("it"))
     moot = frozenset({"position_prefix"} if kind.type in MASKED else ())  # a row of zeros is added
     check_same(model, kind.name, {**family.facts.get(layout, {}), **own}, "transformers", moot)
@@ -195,17 +196,16 @@ def hf_files(model: Any, wanted: str = "hf") -> Given:
     prepare = model.record.preprocess
     if prepare is not None and (told := facts.processor(prepare)) is not None:
         files[facts.PROCESSOR] = told
-    return state, files
+    return state, files, WEIGHTS
 
 
 def layout_for(model: Any, kind: hf.Kind, wanted: str) -> str:
     """The first of transformers' layouts that has a place for all of a model and whose class has
     such a head; those that the model carries tensors of come first. What it carries of a text tower
     or a decoder is left out. OptionError where there is none."""
-    family = next(family for family in families() if family.name == kind.family)
-    takes, known = inspect.signature(family.build).parameters, family.parse(kind.name)
-    classes = {"classes": 1} if "classes" in takes else {}
-    usual, carried = family.build(**{**(known or {}), **classes})[2], model.record.carried
+    (family, known), carried = find(kind.name), model.record.carried
+    more = {"classes": 1} if "classes" in inspect.signature(family.build).parameters else {}
+    usual = family.build(**{**known, **more})[2]
     every = [name for name in family.rules if name.startswith("hf") and "whole" not in name]
     for layout in sorted(every, key=lambda name: (name not in carried, name != wanted)):
         told = family.facts.get(layout, {})
@@ -224,7 +224,38 @@ def layout_for(model: Any, kind: hf.Kind, wanted: str) -> str:
 
 def torchvision_files(model: Any) -> Given:
     """A state dict alone."""
-    return model.state_for("torchvision"), {}
+    return model.state_for("torchvision"), {}, "model.pth"
+
+
+def openclip_files(model: Any) -> Given:
+    """What `open_clip.create_model("local-dir:FOLDER")` reads; of a model that carries no text
+    tower, which theirs has, what its `visual` takes."""
+    kind, has, count = hf.kind_of(model), hf.values_of(model), count_of(model)
+    if count is None:
+        wants = "save in the layout of OpenCLIP takes a model with a projection, its last Linear"
+        raise OptionError(f"{wants}; this has none: save it in ours", "layout")
+    told = {k: has[k] for k in ("dim", "depth", "heads", "hidden", "size", "patch")}
+    check_same(model, kind.name, told, "OpenCLIP")
+    inner = "text." if "openclip" in model.record.carried else ""  # where the text tower stands
+    state = model.state_for("openclip" if inner else "openai")
+    config: dict[str, Any] = {
+        "embed_dim": count, "quick_gelu": has["activation"] == "quick_gelu",
+        "custom_text": bool(inner), "vision_cfg": {
+            "image_size": has["size"], "patch_size": has["patch"], "layers": has["depth"],
+            "width": has["dim"], "head_width": has["dim"] // has["heads"],
+            "mlp_ratio": has["hidden"] / has["dim"]}}  # fmt: skip
+    words = state.get(f"{inner}token_embedding.weight")
+    places = state.get(f"{inner}positional_embedding")
+    if words is not None and places is not None:
+        config["text_cfg"] = {
+            "context_length": len(places), "vocab_size": len(words), "width": words.shape[1],
+            "heads": max(words.shape[1] // 64, 1),  # as OpenAI and they build them
+            "layers": sum(k.startswith(f"{inner}tr") and k.endswith("ln_1.weight") for k in state),
+        }  # fmt: skip
+    if "logit_bias" in state:
+        config["init_logit_bias"] = 0.0  # that there is one; the weights say which
+    files = {"model_cfg": config, "preprocess_cfg": facts.openclip_facts(model.record.preprocess)}
+    return state, {"open_clip_config.json": files}, "open_clip_model.safetensors"
 
 
 WRITERS: Mapping[str, Callable[[Any], Given]] = {
@@ -232,4 +263,5 @@ WRITERS: Mapping[str, Callable[[Any], Given]] = {
     "hf": hf_files,
     "hf_v4": partial(hf_files, wanted="hf_v4"),
     "torchvision": torchvision_files,
+    "openclip": openclip_files,
 }

@@ -166,13 +166,12 @@ def values_of(model: Any) -> dict[str, Any]:
     own = {
         "dim": adapter.dim, "channels": adapter.channels, "eps": block.eps,
         "depth": stages[0].depth, "heads": block.attn.heads, "hidden": hidden, "ratio": hidden,
-        "size": size[0] if size[0] == size[1] else list(size), "patch": patch[0],
+        "size": size[0] if size[0] == size[1] else size, "patch": patch[0],
         "registers": getattr(adapter, "registers", 0),
         "activation": words.get(block.mlp.activation),
     }  # fmt: skip
     if hasattr(adapter, "depths"):
         before = [getattr(stage.block.attn.position, "trained", None) for stage in stages]
-        own |= {"depths": list(adapter.depths), "heads": list(adapter.heads),
-                "window": adapter.window[0],
+        own |= {"depths": adapter.depths, "heads": adapter.heads, "window": adapter.window[0],
                 "trained": [window[0] if window else 0 for window in before]}  # fmt: skip
     return own

@@ -4,7 +4,6 @@ What was done with each tensor is said in a report, and every tensor that does n
 error, which names the first few.
 """
 
-import json
 import logging
 import re
 from collections.abc import Mapping, Sequence
@@ -90,7 +89,7 @@ def load(
         found = next((f for n in weights.NAMES if (f := place.parent / n).is_file()), None)
         place = place.parent if place == found else place  # the file stands for its folder
     theirs = is_foreign(place)
-    model = read_foreign(place, name, layout) if theirs else saved(place)
+    model = read(place, theirs, name, layout)
     own = (None, model.record.name), (None, "zoo")
     for key, given, known in zip(("name", "layout"), (name, layout), own, strict=True):
         if not theirs and given not in known:
@@ -102,16 +101,18 @@ def load(
     return model
 
 
-def read_foreign(place: Path, name: str | None, layout: str | None) -> Model:
-    """`foreign`, whose errors about values of a kind that no such file has are one sentence."""
+def read(place: Path, theirs: bool, name: str | None, layout: str | None) -> Model:
+    """`foreign` or `saved`, whose errors about values of a kind that no such file has are one
+    sentence."""
     try:
-        return foreign(place, name, layout)
+        return foreign(place, name, layout) if theirs else saved(place)
     except UserError:
         raise
     except (ArithmeticError, AttributeError, LookupError, MemoryError, OSError, RuntimeError,
             TypeError, ValueError) as error:  # fmt: skip
         told = (str(error).strip().splitlines() or [""])[0][:200] or type(error).__name__
-        wants = "load takes weights and a config.json as their library writes them"
+        usual = "weights and a config.json as their library writes them"
+        wants = f"load takes {usual if theirs else 'a folder as model.save wrote it'}"
         raise UserError(f"{wants}; {place} holds a value that fits nothing: {told}") from error
 
 
@@ -123,29 +124,13 @@ def is_foreign(place: Path) -> bool:
     config = place / checkpoint.CONFIG
     if not config.is_file():
         return any((place / name).is_file() for name in weights.FILES)
-    return "zoo" not in read_config(config)
-
-
-def read_config(path: Path) -> dict[str, Any]:
-    """A config.json, {} where it is none: who reads it in earnest will say so."""
-    try:
-        found = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {"zoo": None}
-    return found if isinstance(found, dict) else {"zoo": None}
+    return "zoo" not in facts.read(config, {"zoo": None})  # who reads it in earnest says what is
 
 
 def saved(folder: Path) -> Model:
     """A model that `model.save` or a run wrote."""
     config, state = checkpoint.read_folder(folder)
-    where = folder / checkpoint.CONFIG
-    try:
-        model = from_saved(config, state, where)
-    except (TypeError, LookupError, AttributeError, ValueError) as error:
-        if isinstance(error, UserError):
-            raise
-        wants = "load takes a folder as model.save wrote it"
-        raise UserError(f"{wants}; {where} holds a value that fits nothing: {error}") from error
+    model = from_saved(config, state, folder / checkpoint.CONFIG)
     report = Report(str(folder), "zoo", (), len(state), (), (), 0)
     model.record = replace(model.record, report=report)
     return model
@@ -155,7 +140,7 @@ def foreign(place: Path, name: str | None, layout: str | None) -> Model:
     """A model from another library's file or folder, at its own size, with its own head."""
     file = weights.find_weights(place)
     state, notes = weights.read_weights(file)
-    config = read_config(file.parent / checkpoint.CONFIG) if place.is_dir() else {}
+    config = facts.read(file.parent / checkpoint.CONFIG) if place.is_dir() else {}
     make = made_of(name, config, place)
     native, found = fitting(make, state, layout, place)
     load_state(native, state, found, assign=True, where=file)
@@ -241,16 +226,15 @@ def made_of(name: str | None, config: Mapping[str, Any], place: Path) -> Make:
     columns = {k: tuple(v) if isinstance(v, list) else v for k, v in columns.items()}
     columns |= {k: giving.square(columns[k]) for k in ("patch", "window") if k in columns}
     tag = str((config.get("pretrained_cfg") or {}).get("tag") or known.partition(".")[2])
-    known_as = name or ""
     tagged = any(family.parse(f"{plain}.{tag}") for family in families()) if tag else False
-    name = f"{plain}.{tag}" if tagged else plain
-    return Make(name, columns, "" if tagged else known_as, spelled=True)
+    spelling = f"{plain}.{tag}" if tagged else plain
+    return Make(spelling, columns, "" if tagged else name or "", spelled=True)
 
 
 def usual(name: str, key: str, value: Any) -> bool:
     """Whether an argument of timm's says what a model by that name is anyway."""
     if key != "global_pool":
-        return False
+        return key == "pos_embed_grid_size" and value is None  # the table is of the pictures' size
     head = configs_for(name, None, {}, "load")[2]["head"]
     return giving.POOLS.get(value) == getattr(head, "pool", None)
 
@@ -313,7 +297,7 @@ def classes_in(model: Model, state: Mapping[str, Tensor], layout: str) -> int:
 def labels_in(config: Mapping[str, Any], model: Model) -> tuple[str, ...] | None:
     """The names of the classes that a config.json has, one for each."""
     names = config.get("id2label") or (config.get("pretrained_cfg") or {}).get("label_names")
-    count = getattr(getattr(model.head, "config", None), "classes", None)
+    count = giving.count_of(model)
     if isinstance(names, list):
         names = {str(i): name for i, name in enumerate(names)}
     if not count or not isinstance(names, Mapping):
@@ -323,7 +307,7 @@ def labels_in(config: Mapping[str, Any], model: Model) -> tuple[str, ...] | None
     return found if own else None
 
 
-def picture_facts(make: "Make", config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+def picture_facts(make: Make, config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """What timm's config.json or list, or transformers' preprocessor_config.json, says of
     pictures."""
     told = config.get("pretrained_cfg")

@@ -38,11 +38,11 @@ class Record:
     """Conversion rules by layout; given by the family, not saved."""
     carried: Mapping[str, Mapping[str, Tensor]] = field(default_factory=dict, repr=False)
     """Tensors of a layout that the model has no use for, kept to be given back."""
-    writers: Mapping[str, Callable[[Any], tuple[Mapping[str, Tensor], Mapping[str, Any]]]] = field(
+    writers: Mapping[str, Callable[[Any], tuple[dict[str, Tensor], dict[str, Any], str]]] = field(
         default_factory=dict, repr=False, compare=False
     )
-    """What makes the tensors and the JSON files of another library's folder, by layout; given by
-    the family, not saved."""
+    """What makes the tensors, the JSON files and the name of the file of tensors of another
+    library's folder, by layout; given by the family, not saved."""
     report: Any = field(default=None, repr=False, compare=False)
     """What became of each tensor, where it was loaded (`zoo.loading.Report`); not saved."""
     scale: tuple[tuple[float, float], ...] | None = None
@@ -151,7 +151,9 @@ class Model(nn.Module):
 
         With `layout` "timm" or "hf" as a folder that `timm.create_model("local-dir:FOLDER",
         pretrained=True)` and `transformers.AutoModel...from_pretrained(FOLDER)` take as their own,
-        with "torchvision" as the state dict FOLDER/model.pth. OptionError where the family has no
+        with "torchvision" as the state dict FOLDER/model.pth, with "openclip" as a folder that
+        `open_clip.create_model("local-dir:FOLDER")` takes, if the model carries a text tower; else
+        its `visual` takes the tensors. OptionError where the family has no
         such layout, and for a model that the library would build otherwise by what is written.
         """
         if layout != "zoo":

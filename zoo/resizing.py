@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor
 
 from zoo.configs import count_and_labels, set_option
-from zoo.convert import ConversionError
+from zoo.convert import ConversionError, Parts
 from zoo.errors import require
 from zoo.model import Model
 from zoo.nn import GridTable, Part
@@ -36,9 +36,8 @@ def changed(model: Model, classes: Any, options: Mapping[str, Any]) -> Model:
     for key, value in options.items():
         wants = f"load takes {key} from the weights; got {value!r}: drop it"
         require(key not in MADE, wants, key)
-        fields = vars(configs["adapter"])
         if key in sized:
-            own = fields[key]
+            own = getattr(configs["adapter"], key)
             if isinstance(own, tuple) and isinstance(value, int):
                 value = (value,) * len(own)
             value = read_option("load", key, hints_of(type(configs["adapter"]))[key], value)
@@ -50,9 +49,7 @@ def changed(model: Model, classes: Any, options: Mapping[str, Any]) -> Model:
         configs["backbone"] = replace(configs["backbone"], stages=stages(configs["adapter"]))
     kind = configs["backbone"].stages[0].block.attn.position
     if isinstance(kind, GridTable):
-        made = configs["adapter"]
-        sides = zip(pair(made.size), pair(made.patch), strict=True)
-        grid = tuple(side // patch for side, patch in sides)
+        grid = Parts(configs["adapter"]).grid
         set_option(configs, "block.attn.position", replace(kind, grid=grid), (), "load")
     if options:
         target = Model(**build_parts(configs))

@@ -28,9 +28,9 @@ FILES = ("model.safetensors", "pytorch_model.bin", "open_clip_model.safetensors"
 NAMES = tuple(name for file in FILES for name in (file, f"{file}{INDEX}"))  # in this order
 CONFIGS = ("config.json", "preprocessor_config.json", "processor_config.json")
 ENDINGS = (".safetensors", ".pth", ".pt", ".bin", ".npz", INDEX)
-# Where training scripts put the weights; averaged ones first, as timm takes them.
 DEEPEST = 4  # wrappings that are taken off
-NESTED = ("state_dict_ema", "model_ema", "state_dict", "model", "params", "module")
+# Where training scripts put the weights; averaged ones first, as timm takes them; last I-JEPA's.
+NESTED = ("state_dict_ema", "model_ema", "state_dict", "model", "params", "module", "encoder")
 PREFIXES = ("module.", "_orig_mod.")  # of DataParallel and DDP, and of torch.compile
 TAKES = (
     f"weights are a file that ends in {', '.join(ENDINGS)}, or a folder with {' or '.join(FILES)}"

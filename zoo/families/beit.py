@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 from zoo.adapters import PatchesConfig
+from zoo.convert import Parts
 from zoo.families import vit
-from zoo.families.beit_layouts import RULES
+from zoo.families.beit_layouts import FACTS, RULES
 from zoo.families.family import Configs, Family, Sides
 from zoo.heads import ClassifyConfig
 from zoo.nn import GridTable
 from zoo.nn.backbone import one_stage
-from zoo.shapes import pair
 
 # fmt: off
 SIZES = {
@@ -26,10 +26,9 @@ def build(dim: int, depth: int, heads: int, patch: Sides, size: Sides, channels:
           classes: int = 1000, eps: float = 1e-6) -> Configs:
     """Columns -> configs: no position is added, each block has a bias per offset."""
     stem = PatchesConfig(dim=dim, size=size, patch=patch, channels=channels, position="none")
-    grid = tuple(s // p for s, p in zip(pair(size), pair(patch), strict=True))
     dotted: dict[str, Any] = {"attn.bias": "qv"}
     body = one_stage(dim=dim, depth=depth, heads=heads, eps=eps, layer_scale=1e-5,
-                     position=GridTable(grid), **dotted)
+                     position=GridTable(Parts(stem).grid), **dotted)
     head = ClassifyConfig(dim=dim, classes=classes, pool="mean", norm="layer", eps=eps)
     return stem, replace(body, norm="none"), head
 
@@ -38,7 +37,7 @@ def family(name: str, preprocess: Mapping[str, Any], *ends: str) -> Family:
     """Of one way of training."""
     pattern = name + r"_(?P<row>\w+)_patch(?P<patch>\d+)_(?P<size>\d+)"
     names = tuple(f"{name}_{end}" for end in ("mu_patch8_32", *ends))
-    return Family(name, SIZES, build, RULES, preprocess, pattern, names, vit.FACTS)
+    return Family(name, SIZES, build, RULES, preprocess, pattern, names, vit.FACTS | FACTS)
 
 
 BEIT = family("beit", vit.PREPROCESS, "base_patch16_224", "base_patch16_384", "large_patch16_224",

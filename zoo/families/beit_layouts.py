@@ -4,12 +4,12 @@ import torch
 from torch import Tensor
 
 from zoo.convert import Parts, Rule
-from zoo.families import layouts
+from zoo.families import hf_layouts, layouts
 from zoo.families.family import BLOCK
 from zoo.ops import relative_index
 
 # fmt: off
-ATTN, OURS = f"{BLOCK}.attn", f"{BLOCK}.attn.position.table"
+QKV, TABLE = f"{BLOCK}.attn.qkv", f"{BLOCK}.attn.position.table"
 
 
 def index(parts: Parts, i: int = 0) -> Tensor:
@@ -21,42 +21,40 @@ def index(parts: Parts, i: int = 0) -> Tensor:
     return whole
 
 
-TIMM = (
-    *(Rule(f"blocks.{{i}}.attn.{n}_bias", f"{ATTN}.qkv.{n}_bias") for n in "qv"),
-    Rule("blocks.{i}.attn.relative_position_bias_table", OURS),
-    Rule("blocks.{i}.gamma_1", f"{BLOCK}.attn_scale"),
-    Rule("blocks.{i}.gamma_2", f"{BLOCK}.mlp_scale"),
-    *layouts.TIMM,
-)
-PARTS = {5: ("layers.{i}", "attention.q_proj attention.v_proj", ""),
-         4: ("encoder.layer.{i}", "attention.attention.query attention.attention.value",
-             "attention.attention.")}
-INDEX = Rule("blocks.{i}.attn.relative_position_index", OURS, make=index)
+BODY = (*layouts.BIASES, *layouts.GAMMAS, *layouts.TIMM)
+TIMM = (Rule("blocks.{i}.attn.relative_position_bias_table", TABLE), *BODY)
+INDEX = Rule("blocks.{i}.attn.relative_position_index", TABLE, make=index)
+# Pretrained by masked pictures: one table for all blocks, a norm of all tokens, and what guessed at
+# those left out.
+MIM = (Rule("rel_pos_bias.relative_position_bias_table", TABLE),
+       Rule("rel_pos_bias.relative_position_index", None, make=index),
+       Rule("mask_token", None), Rule("lm_head.*", None), *BODY)
 
 
 def hf(version: int, prefix: str = "beit.") -> tuple[Rule, ...]:
     """transformers' names of what BEiT has beyond a ViT, and the rest."""
-    block, qkv, part = PARTS[version]
-    layer, (q, v) = prefix + block, qkv.split()
-    bias = f"{part}relative_position_bias"
+    block, _, qkv, *_ = hf_layouts.HF[version]
+    layer, (q, _, v) = prefix + block, qkv.split()
+    bias = f"{layer}.{'attention.attention.' * (version == 4)}relative_position_bias"
     return (
-        Rule(f"{layer}.{q}.bias", f"{ATTN}.qkv.q_bias"),
-        Rule(f"{layer}.{v}.bias", f"{ATTN}.qkv.v_bias"),
-        Rule(f"{layer}.{bias}.relative_position_bias_table", OURS),
-        Rule(f"{layer}.{bias}.relative_position_index", None, make=index),
-        Rule(f"{layer}.lambda_1", f"{BLOCK}.attn_scale"),
-        Rule(f"{layer}.lambda_2", f"{BLOCK}.mlp_scale"),
+        Rule(f"{layer}.{q}.bias", f"{QKV}.q_bias"),
+        Rule(f"{layer}.{v}.bias", f"{QKV}.v_bias"),
+        Rule(f"{bias}.relative_position_bias_table", TABLE),
+        Rule(f"{bias}.relative_position_index", None, make=index),
+        *layouts.scales(f"{layer}.lambda_1", f"{layer}.lambda_2"),
         Rule(f"{prefix}pooler.layernorm.*", "head.norm.*"),
-        *layouts.hf(prefix, version),
+        *hf_layouts.hf(prefix, version),
     )
 
 
 RULES = {
     "timm": TIMM,
     "microsoft": (INDEX, *TIMM),
+    "microsoft_mim": MIM,
     "hf": hf(5),
     "hf_v4": hf(4),
     "hf_body": hf(5, ""),
     "hf_body_v4": hf(4, ""),
 }
+FACTS = {"microsoft_mim": {"backbone.norm": "layer"}}
 # fmt: on

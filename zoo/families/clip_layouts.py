@@ -7,13 +7,12 @@ from torch import Tensor
 
 from zoo.convert import Parts, Rule
 from zoo.families import layouts
-from zoo.shapes import pair
 
 # fmt: off
 TIMM = (*layouts.TIMM, Rule("norm_pre.*", "adapter.norm.*"))
-QKV = tuple(f"self_attn.{n}_proj" for n in "qkv")
 IN_BLOCK = ("ln_1", "attn.in_proj_*", "attn.out_proj", "ln_2", "mlp.c_fc", "mlp.c_proj")
-IN_LAYER = ("layer_norm1", " ".join(QKV), "self_attn.out_proj", "layer_norm2", "mlp.fc1", "mlp.fc2")
+IN_LAYER = ("layer_norm1", " ".join(f"self_attn.{n}_proj" for n in "qkv"), "self_attn.out_proj",
+            "layer_norm2", "mlp.fc1", "mlp.fc2")
 
 
 def trunk(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
@@ -23,16 +22,11 @@ def trunk(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
     return (PROJ, *inner, *TEXT)
 
 
-def carried(block: str, inner: tuple[str, ...], *others: str) -> tuple[Rule, ...]:
-    """The text tower of a whole CLIP."""
-    names = (f"{block}.{n}" + ("" if "*" in n else ".*") for part in inner for n in part.split())
-    return tuple(Rule(name, None) for name in (*names, *others))
-
-
 PROJ = Rule("visual.head.proj.weight", "head.out.weight")
-TEXT = carried("text.transformer.resblocks.{i}", IN_BLOCK, "text.positional_embedding",
-               "text.token_embedding.weight", "text.ln_final.*", "text.text_projection",
-               "text.text_projection.*", "text.attn_mask", "logit_scale", "logit_bias")
+TEXT = layouts.carried(
+    "text.transformer.resblocks.{i}", IN_BLOCK, "text.positional_embedding",
+    "text.token_embedding.weight", "text.ln_final.*", "text.text_projection",
+    "text.text_projection.*", "text.attn_mask", "logit_scale", "logit_bias")
 OPENAI = (
     *layouts.encoder("conv1", "transformer.resblocks.{i}", *IN_BLOCK, prefix="visual.",
                      last="ln_post"),
@@ -40,16 +34,17 @@ OPENAI = (
     Rule("visual.positional_embedding", "adapter.position"),
     Rule("visual.ln_pre.*", "adapter.norm.*"),
     Rule("visual.proj", "head.out.weight", transpose=True),
-    *carried("transformer.resblocks.{i}", IN_BLOCK, "positional_embedding", "text_projection",
-             "logit_scale", "token_embedding.weight", "ln_final.*", "attn_mask"),
+    *layouts.carried(
+        "transformer.resblocks.{i}", IN_BLOCK, "positional_embedding", "text_projection",
+        "logit_scale", "token_embedding.weight", "ln_final.*", "attn_mask"),
 )
 OPENCLIP = (*OPENAI, *TEXT)  # where the text tower is a part by itself
 
 
 def places(parts: Parts) -> Tensor:
     """-> (1, T) int64, in older files."""
-    (h, w), (y, x) = pair(parts.adapter.size), pair(parts.adapter.patch)
-    return torch.arange((h // y) * (w // x) + 1)[None]
+    h, w = parts.grid
+    return torch.arange(h * w + 1)[None]
 
 
 VISION = "vision_model."
@@ -65,10 +60,11 @@ PROJECTED = (*HF, Rule("visual_projection.weight", "head.out.weight"))
 CLASSES = (*HF, Rule("classifier.*", "head.out.*"), Rule(f"{VISION}post_layernorm.*", None))
 WHOLE = (
     *PROJECTED,
-    *carried("text_model.encoder.layers.{i}", IN_LAYER, "logit_scale", "text_projection.weight",
-             "text_model.final_layer_norm.*",
-             *(f"text_model.embeddings.{name}" for name in (
-                 "token_embedding.weight", "position_embedding.weight", "position_ids"))),
+    *layouts.carried(
+        "text_model.encoder.layers.{i}", IN_LAYER, "logit_scale", "text_projection.weight",
+        "text_model.final_layer_norm.*",
+        *(f"text_model.embeddings.{name}" for name in (
+            "token_embedding.weight", "position_embedding.weight", "position_ids"))),
 )
 RULES = {"timm": TIMM, "openai": OPENAI, "openclip": OPENCLIP, "trunk": trunk(TIMM),
          "hf": PROJECTED, "hf_whole": WHOLE, "hf_body": layouts.body_of(HF, VISION),

@@ -6,8 +6,8 @@ from typing import Any
 
 from zoo.adapters import PatchesConfig
 from zoo.convert import Rule
-from zoo.families import layouts, vit
-from zoo.families.family import BLOCK, Configs, Family, Sides
+from zoo.families import hf_layouts, layouts, vit
+from zoo.families.family import Configs, Family, Sides
 from zoo.heads import ClassifyConfig
 from zoo.nn.backbone import one_stage
 
@@ -26,15 +26,13 @@ LISTED3 = {"mu": "8_32", "small": "16_224 16_384", "medium": "16_224", "base": "
            "large": "16_224 16_384", "huge": "14_224"}
 DISTILLED = (Rule("dist_token", "adapter.registers", lead=1), Rule("head_dist.*", "head.second.*"),
              *layouts.TIMM)
-FB3 = (Rule("blocks.{i}.gamma_1", f"{BLOCK}.attn_scale"),
-       Rule("blocks.{i}.gamma_2", f"{BLOCK}.mlp_scale"), *layouts.TIMM)
 BOTH = (Rule("cls_classifier.*", "head.out.*"), Rule("distillation_classifier.*", "head.second.*"))
 
 
 def hf(version: int, *heads: Rule, prefix: str = "deit.") -> tuple[Rule, ...]:
     """transformers' names, with two Linears, one or none."""
     token = Rule(f"{prefix}embeddings.distillation_token", "adapter.registers", lead=1)
-    return (token, *heads, *layouts.hf(prefix, version))
+    return (token, *heads, *hf_layouts.hf(prefix, version))
 
 
 def build(dim: int, depth: int, heads: int, patch: Sides, size: Sides, channels: int = 3,
@@ -66,5 +64,6 @@ DEIT_DISTILLED = family("deit_{}_distilled", LISTED, {
     "hf_single": hf(5), "hf_single_v4": hf(4),  # two tokens, of which one is read
     "hf_body": hf(5, prefix=""), "hf_body_v4": hf(4, prefix="")},
     {**vit.FACTS, "hf_single": SINGLE, "hf_single_v4": SINGLE}, distilled=True)
-DEIT3 = family("deit3_{}", LISTED3, {"timm": layouts.TIMM, "fb": FB3}, version=3)
+DEIT3 = family("deit3_{}", LISTED3, {"timm": layouts.TIMM, "fb": layouts.GAMMAS + layouts.TIMM},
+               version=3)
 # fmt: on

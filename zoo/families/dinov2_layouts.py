@@ -12,7 +12,7 @@ FB_GIANT = (Rule("blocks.{i}.mlp.w12.*", f"{BLOCK}.mlp.up.*"),
 
 
 def hf(up: str, down: str, version: int = 5, prefix: str = "") -> tuple[Rule, ...]:
-    """transformers' names, see `layouts.hf`."""
+    """transformers' names, see `hf_layouts.HF`."""
     embed, layer = f"{prefix}embeddings", f"{prefix}encoder.layer.{{i}}"
     qkv, out = ("query", "key", "value"), "attention.output.dense"
     split = (f"attention.{n[0]}_proj" if version == 5 else f"attention.attention.{n}" for n in qkv)
@@ -22,8 +22,7 @@ def hf(up: str, down: str, version: int = 5, prefix: str = "") -> tuple[Rule, ..
                        f"{embed}.register_tokens"),
         *layouts.encoder("embeddings.patch_embeddings.projection", "encoder.layer.{i}", *names, up,
                          down, prefix=prefix, last="layernorm"),
-        Rule(f"{layer}.layer_scale1.lambda1", f"{BLOCK}.attn_scale"),
-        Rule(f"{layer}.layer_scale2.lambda1", f"{BLOCK}.mlp_scale"),
+        *layouts.scales(*(f"{layer}.layer_scale{n}.lambda1" for n in (1, 2))),
         Rule(f"{embed}.mask_token", None),
         *([Rule("classifier.*", "head.out.*")] if prefix else []),
     )

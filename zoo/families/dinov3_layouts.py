@@ -18,10 +18,7 @@ def periods(parts: Parts) -> Tensor:
     return block.attn.position.base ** (torch.arange(quarter) / quarter)
 
 
-SCALES = tuple(Rule(f"blocks.{{i}}.gamma_{n}", f"{BLOCK}.{part}_scale")
-               for n, part in ((1, "attn"), (2, "mlp")))
-BIASES = tuple(Rule(f"blocks.{{i}}.attn.{n}_bias", f"{ATTN}.qkv.{n}_bias") for n in "qv")
-TIMM = (*SCALES, *BIASES, *layouts.TIMM)
+TIMM = (*layouts.GAMMAS, *layouts.BIASES, *layouts.TIMM)
 FB = (
     Rule("storage_tokens", "adapter.registers", lead=1),
     Rule("blocks.{i}.attn.qkv.bias", f"{ATTN}.qkv.q_bias", piece=(0, 1, 3)),
@@ -41,8 +38,7 @@ def hf(layer: str, up: str) -> tuple[Rule, ...]:
         *layouts.encoder("embeddings.patch_embeddings", layer, "norm1", qkv, "attention.o_proj",
                          "norm2", up, "mlp.down_proj"),
         *(Rule(f"{layer}.attention.{n}_proj.bias", f"{ATTN}.qkv.{n}_bias") for n in "qv"),
-        Rule(f"{layer}.layer_scale1.lambda1", f"{BLOCK}.attn_scale"),
-        Rule(f"{layer}.layer_scale2.lambda1", f"{BLOCK}.mlp_scale"),
+        *layouts.scales(*(f"{layer}.layer_scale{n}.lambda1" for n in (1, 2))),
         Rule("embeddings.mask_token", None),
     )
 

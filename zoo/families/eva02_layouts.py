@@ -9,7 +9,6 @@ from zoo.convert import Parts, Rule
 from zoo.families import layouts
 from zoo.families.family import BLOCK
 from zoo.ops import grid_places, rope_table
-from zoo.shapes import pair
 
 # fmt: off
 ATTN = f"{BLOCK}.attn"
@@ -40,9 +39,8 @@ TIMM_LARGER = (
 
 def turns(kind: int, parts: Parts) -> Tensor:
     """-> (N, K): BAAI's files hold the cosines and the sines of all places, each twice."""
-    c, block = parts.adapter, parts.backbone.stages[0].block
-    grid = [side // patch for side, patch in zip(pair(c.size), pair(c.patch), strict=True)]
-    places = grid_places((1, *grid), 0, torch.device("cpu"), c.extent)[..., -2:]
+    block, extent = parts.backbone.stages[0].block, parts.adapter.extent
+    places = grid_places((1, *parts.grid), 0, torch.device("cpu"), extent)[..., -2:]
     width = block.dim // block.attn.heads // 2
     table = rope_table(places.reshape(-1, 2), (width, width))
     return table[:, kind].repeat_interleave(2, -1)

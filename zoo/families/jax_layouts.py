@@ -2,6 +2,7 @@
 
 from zoo.convert import Rule
 from zoo.families.family import BLOCK
+from zoo.families.layouts import headless
 
 
 # fmt: off
@@ -39,6 +40,8 @@ def jax(prefix: str = "", attn: int = 1, norm: int = 2, mlp: int = 3,
 
 
 JAX = jax()
+JAX_PRE_LOGITS = headless(JAX, *(f"{name}/{end}" for name in ("pre_logits", "head")
+                                 for end in ("kernel", "bias")))
 BIG_VISION = jax("params/", attn=0, norm=1, mlp=0, places="pos_embedding")
 TEXT_BLOCK = (*(f"LayerNorm_{{s}}/{end}" for end in ("scale", "bias")),
               *(f"MultiHeadDotProductAttention_0/{name}/{end}"

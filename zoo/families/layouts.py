@@ -21,9 +21,30 @@ def encoder(stem: str, block: str, *names: str, prefix: str = "", last: str = "n
     ends = {stem: "adapter.stem", last: "backbone.norm"}
     rules = [Rule(f"{prefix}{theirs}.*", f"{ours}.*") for theirs, ours in ends.items()]
     for theirs, ours in zip(names, INNER, strict=True):
-        whole = (f"{prefix}{block}.{n}" + ("" if "*" in n else ".*") for n in theirs.split())
-        rules.append(Rule(tuple(whole), f"{BLOCK}.{ours}.*"))
+        rules.append(Rule(whole(f"{prefix}{block}", theirs), f"{BLOCK}.{ours}.*"))
     return tuple(rules)
+
+
+def whole(block: str, names: str) -> tuple[str, ...]:
+    """Names within a block, with blanks between them -> whole keys."""
+    return tuple(f"{block}.{name}" + ("" if "*" in name else ".*") for name in names.split())
+
+
+def carried(block: str, names: tuple[str, ...], *others: str) -> Rules:
+    """The blocks of a part that is not ours, such as a text tower, and what else it has."""
+    keys = (key for each in names for key in whole(block, each))
+    return tuple(Rule(key, None) for key in (*keys, *others))
+
+
+def scales(attn: str, mlp: str) -> Rules:
+    """Their layer scales."""
+    return Rule(attn, f"{BLOCK}.attn_scale"), Rule(mlp, f"{BLOCK}.mlp_scale")
+
+
+def headless(rules: Rules, *names: str) -> Rules:
+    """The rules of a body whose head reads a layer that ours has not: `names` are carried."""
+    kept = (rule for rule in rules if not (rule.ours or "").startswith("head.out."))
+    return (*kept, *(Rule(name, None) for name in names))
 
 
 def body_of(rules: Rules, prefix: str) -> Rules:
@@ -38,10 +59,19 @@ TIMM = (
     *front("cls_token", "pos_embed", "reg_token"),
     *encoder("patch_embed.proj", "blocks.{i}", "norm1", "attn.qkv", "attn.proj", "norm2",
              "mlp.fc1", "mlp.fc2"),
-    Rule("blocks.{i}.ls1.gamma", f"{BLOCK}.attn_scale"),
-    Rule("blocks.{i}.ls2.gamma", f"{BLOCK}.mlp_scale"),
+    *scales("blocks.{i}.ls1.gamma", "blocks.{i}.ls2.gamma"),
     Rule("fc_norm.*", "head.norm.*"),
     Rule("head.*", "head.out.*"),
+)
+GAMMAS = scales("blocks.{i}.gamma_1", "blocks.{i}.gamma_2")  # as Meta, Microsoft and BAAI write it
+BIASES = tuple(Rule(f"blocks.{{i}}.attn.{n}_bias", f"{BLOCK}.attn.qkv.{n}_bias") for n in "qv")
+# timm's NaFlex: a Linear on patches whose colours run fastest, and positions as a grid.
+NAFLEX = (
+    Rule("embeds.pos_embed", "adapter.position", form="1 Y X d -> (Y X) d"),
+    *front("embeds.cls_token", "-", "embeds.reg_token"),
+    Rule("embeds.proj.weight", "adapter.stem.weight", form="d (P Q c) -> d c P Q"),
+    Rule("embeds.proj.bias", "adapter.stem.bias"),
+    *TIMM,
 )
 
 
@@ -54,22 +84,4 @@ def torchvision(*mlp: str) -> Rules:
                  last="encoder.ln"),
         Rule("heads.head.*", "head.out.*"),
     )
-
-
-def hf(prefix: str, version: int = 5) -> Rules:
-    """transformers: names within its models since version 5, and in files, where they are those of
-    version 4."""
-    table = f"{prefix}embeddings.position_embeddings"
-    ends = (*front(f"{prefix}embeddings.cls_token", table), Rule("classifier.*", "head.out.*"),
-            Rule(f"{prefix}embeddings.mask_token", None), Rule(f"{prefix}pooler.dense.*", None))
-    if version == 5:
-        qkv, out = " ".join(f"attention.{n}_proj" for n in "qkv"), "attention.o_proj"
-        block, mlp = "layers.{i}", ("mlp.fc1", "mlp.fc2")
-    else:
-        qkv = " ".join(f"attention.attention.{n}" for n in ("query", "key", "value"))
-        block, out = "encoder.layer.{i}", "attention.output.dense"
-        mlp = ("intermediate.dense", "output.dense")
-    names = ("layernorm_before", qkv, out, "layernorm_after", *mlp)
-    stem = "embeddings.patch_embeddings.projection"
-    return ends + encoder(stem, block, *names, prefix=prefix, last="layernorm")
 # fmt: on

@@ -4,36 +4,30 @@ vit_base_patch16_224.mae."""
 from dataclasses import replace
 
 from zoo.convert import Rule
-from zoo.families import layouts, vit
+from zoo.families import hf_layouts, layouts, vit
 from zoo.families.family import Configs, Family, Sides
 from zoo.heads import ClassifyConfig
 
 # fmt: off
 SIZES = {row: vit.SIZES[row] for row in ("mu", "base", "large", "huge")}
 INNER = ("norm1", "attn.qkv", "attn.proj", "norm2", "mlp.fc1", "mlp.fc2")
-HF_INNER = (*(f"attention.{n}_proj" for n in "qkvo"), "layernorm_before", "layernorm_after",
-            "mlp.fc1", "mlp.fc2")
-V4_INNER = (*(f"attention.attention.{n}" for n in ("query", "key", "value")),
-            "attention.output.dense", "layernorm_before", "layernorm_after", "intermediate.dense",
-            "output.dense")
 ENDS = ("mask_token", "decoder_pos_embed", "decoder_embed.*", "decoder_norm.*", "decoder_pred.*")
 
 
 def decoder(prefix: str, block: str, inner: tuple[str, ...]) -> tuple[Rule, ...]:
     """The names of a decoder, which is carried."""
-    names = (*ENDS, *(f"{block}.{name}.*" for name in inner))
-    return tuple(Rule(prefix + name, None) for name in names)
+    return layouts.carried(prefix + block, inner, *(prefix + name for name in ENDS))
 
 
 RULES = {
     "timm": (*layouts.TIMM, Rule("norm.*", None)),
     "fb": layouts.TIMM + decoder("", "decoder_blocks.{i}", INNER),
-    "hf": layouts.hf("vit."),
-    "hf_body": layouts.hf(""),
-    "hf_body_v4": layouts.hf("", 4),
-    "hf_whole": layouts.hf("vit.") + decoder("decoder.", "decoder_layers.{i}", HF_INNER),
-    "hf_whole_v4": layouts.hf("vit.", 4) + decoder("decoder.", "decoder_encoder.layer.{i}",
-                                                   V4_INNER),
+    "hf": hf_layouts.hf("vit."),
+    "hf_body": hf_layouts.hf(""),
+    "hf_body_v4": hf_layouts.hf("", 4),
+    **{f"hf_whole{end}": hf_layouts.hf("vit.", n) + decoder("decoder.", block, hf_layouts.HF[n][1:])
+       for end, n, block in (("", 5, "decoder_layers.{i}"),
+                             ("_v4", 4, "decoder_encoder.layer.{i}"))},
 }
 
 

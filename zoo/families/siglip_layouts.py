@@ -2,7 +2,7 @@
 
 from zoo.convert import Rule
 from zoo.families import layouts
-from zoo.families.clip_layouts import trunk
+from zoo.families.clip_layouts import IN_LAYER, trunk
 from zoo.families.jax_layouts import SIGLIP
 
 # fmt: off
@@ -13,15 +13,13 @@ TIMM = (
     *(Rule(f"attn_pool.{theirs}.*", f"head.{ours}.*") for theirs, ours in zip(
         ("q", "kv", "proj", "norm", "mlp.fc1", "mlp.fc2"), POOL, strict=True)),
 )
-QKV = " ".join(f"self_attn.{n}_proj" for n in "qkv")
-INNER = ("layer_norm1", QKV, "self_attn.out_proj", "layer_norm2", "mlp.fc1", "mlp.fc2")
 
 
 def hf(prefix: str = "") -> tuple[Rule, ...]:
     """transformers' names of the tower alone, or within a whole SigLIP."""
     head = f"{prefix}head"
     return (
-        *layouts.encoder("embeddings.patch_embedding", "encoder.layers.{i}", *INNER,
+        *layouts.encoder("embeddings.patch_embedding", "encoder.layers.{i}", *IN_LAYER,
                          prefix=prefix, last="post_layernorm"),
         Rule(f"{prefix}embeddings.position_embedding.weight", "adapter.position"),
         Rule(f"{head}.probe", "head.query", lead=1),
@@ -32,11 +30,14 @@ def hf(prefix: str = "") -> tuple[Rule, ...]:
     )
 
 
-TEXT = (*(f"encoder.layers.{{i}}.{n}.*" for part in INNER for n in part.split()),
-        "embeddings.token_embedding.weight", "embeddings.position_embedding.weight",
-        "final_layer_norm.*", "head.*")
-WHOLE = (*hf("vision_model."), *(Rule(f"text_model.{name}", None) for name in TEXT),
-         Rule("logit_scale", None), Rule("logit_bias", None))
+WHOLE = (
+    *hf("vision_model."),
+    *layouts.carried(
+        "text_model.encoder.layers.{i}", IN_LAYER, "logit_scale", "logit_bias",
+        *(f"text_model.{name}" for name in (
+            "embeddings.token_embedding.weight", "embeddings.position_embedding.weight",
+            "final_layer_norm.*", "head.*"))),
+)
 GATHER = ("probe", "attention.in_proj_*", "attention.out_proj.*", "layernorm.*", "mlp.fc1.*",
           "mlp.fc2.*")
 CLASSES = (*hf("vision_model."), Rule("classifier.*", "head.out.*"),

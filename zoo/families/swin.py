@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from zoo.adapters import SwinPatches, SwinPatchesConfig
+from zoo.families import vit
 from zoo.families.family import Configs, Family, Sides
 from zoo.families.layouts import body_of
 from zoo.families.swin_layouts import FLAT, INDEX, MASK, SPLIT, SPLIT_V4, TABLE, layout
@@ -62,10 +63,8 @@ def build(dim: int, depths: tuple[int, ...], heads: tuple[int, ...], patch: int,
 
 
 PATTERN = r"swin_(?P<row>\w+)_patch(?P<patch>\d+)_window(?P<window>\d+)_(?P<size>\d+)"
-PREPROCESS = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225),
-              "interpolation": "bicubic", "crop": 0.9}
 BEFORE = {"pad": "attend"}  # padding comes before the shift, and is attended
 FACTS = {"timm": {"pad": "attend_after", "clamp": True}, **dict.fromkeys(
     ("torchvision", "hf", "hf_v4", "hf_body", "hf_body_v4"), BEFORE)}
 # fmt: on
-SWIN = Family("swin", SIZES, build, RULES, PREPROCESS, PATTERN, NAMES, FACTS)
+SWIN = Family("swin", SIZES, build, RULES, vit.IMAGENET, PATTERN, NAMES, FACTS)

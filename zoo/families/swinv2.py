@@ -3,7 +3,7 @@ swinv2_base_window12to16_192to256."""
 
 from zoo.adapters import SwinPatches, SwinPatchesConfig
 from zoo.convert import Rule
-from zoo.families import swin
+from zoo.families import swin, vit
 from zoo.families.family import Configs, Family, Sides
 from zoo.families.layouts import body_of
 from zoo.families.swin_layouts import FLAT, INDEX, MASK, OFFSETS, SPLIT_V4, layout
@@ -24,7 +24,7 @@ HF_QKV = {f"attention.self.{n}.bias": f"attn.qkv.{n[0]}_bias" for n in ("query",
 
 def position(prefix: str, mlp: str) -> tuple[Rule, ...]:
     """Their names of the learned scale and of the bias's MLP."""
-    return (Rule(f"{prefix}.logit_scale", "attn.log_scale", form="H 1 1 -> H"),
+    return (Rule(f"{prefix}.logit_scale", "attn.log_scale", form="h 1 1 -> h"),
             Rule(f"{prefix}.{mlp}.0.*", "attn.position.up.*"),
             Rule(f"{prefix}.{mlp}.2.weight", "attn.position.down.weight"))
 
@@ -67,4 +67,4 @@ def build(dim: int, depths: tuple[int, ...], heads: tuple[int, ...], window: int
 PATTERN = (r"swinv2_(?P<row>\w+)_window((?P<trained>\d+)to)?(?P<window>\d+)_"
            r"((?P<trained_size>\d+)to)?(?P<size>\d+)")
 # fmt: on
-SWINV2 = Family("swinv2", swin.SIZES, build, RULES, swin.PREPROCESS, PATTERN, NAMES, swin.FACTS)
+SWINV2 = Family("swinv2", swin.SIZES, build, RULES, vit.IMAGENET, PATTERN, NAMES, swin.FACTS)

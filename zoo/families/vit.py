@@ -2,9 +2,9 @@
 vit_base_patch16_224."""
 
 from zoo.adapters import PatchesConfig
-from zoo.families import layouts
+from zoo.families import hf_layouts, layouts
 from zoo.families.family import Configs, Family, Sides
-from zoo.families.jax_layouts import BIG_VISION, JAX
+from zoo.families.jax_layouts import BIG_VISION, JAX, JAX_PRE_LOGITS
 from zoo.heads import ClassifyConfig
 from zoo.nn.backbone import one_stage
 
@@ -27,14 +27,18 @@ LISTED = {
 NAMES = tuple(f"vit_{row}_patch{end}" for row, ends in LISTED.items() for end in ends.split())
 RULES = {
     "timm": layouts.TIMM,
-    "hf": layouts.hf("vit."),
-    "hf_v4": layouts.hf("vit.", 4),
-    "hf_body": layouts.hf(""),
-    "hf_body_v4": layouts.hf("", 4),
+    "hf": hf_layouts.hf("vit."),
+    "hf_v4": hf_layouts.hf("vit.", 4),
+    "hf_body": hf_layouts.hf(""),
+    "hf_body_v4": hf_layouts.hf("", 4),
     "torchvision": layouts.torchvision("mlp.0", "mlp.3"),
     "torchvision_old": layouts.torchvision("mlp.linear_1", "mlp.linear_2"),
     "jax": JAX,
+    "jax_pre_logits": JAX_PRE_LOGITS,
     "big_vision": BIG_VISION,
+    # Trained on ImageNet-21k with one more layer before the head.
+    "timm_pre_logits": layouts.headless(layouts.TIMM, "pre_logits.fc.*", "head.*"),
+    "naflex": layouts.NAFLEX,
 }
 
 
@@ -51,10 +55,10 @@ def build(dim: int, depth: int, heads: int, ratio: float, patch: Sides, size: Si
 
 PATTERN = r"vit_(?P<row>\w+)_patch(?P<patch>\d+)_(?P<size>\d+)"
 HF_FACTS = {"eps": 1e-12, "resize": "plain"}  # of every configuration there
-CORNERS = {"resize": "corners"}
+CORNERS, PATCHES = {"resize": "corners"}, {"position_prefix": False}
 FACTS = {"hf": HF_FACTS, "hf_v4": HF_FACTS, "hf_body": HF_FACTS, "hf_body_v4": HF_FACTS,
          "torchvision": CORNERS, "torchvision_old": CORNERS,
-         "big_vision": {"position_prefix": False}}  # fmt: skip
+         "big_vision": PATCHES, "naflex": PATCHES}  # fmt: skip
 PREPROCESS = {"mean": (0.5, 0.5, 0.5), "std": (0.5, 0.5, 0.5), "interpolation": "bicubic"}
 IMAGENET = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225),
             "interpolation": "bicubic", "crop": 0.9}  # fmt: skip
