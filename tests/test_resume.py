@@ -174,6 +174,32 @@ def test_a_run_that_was_killed_does_too(options, whole, tmp_path, capfd, step, w
     assert_same(tmp_path / "run", whole)
 
 
+@pytest.mark.slow
+def test_two_processes_go_on_as_one_does(options, tmp_path):
+    """Each rank draws for itself; the signal comes to one of them."""
+    path = str(Path(zoo.__file__).parents[1])
+    space = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+
+    def run(*words):
+        return subprocess.run([sys.executable, *words], cwd=tmp_path, timeout=240, env=space,
+                              capture_output=True, text=True)  # fmt: skip
+
+    code = KILLED.replace(
+        "os.kill(os.getpid(), signal.SIGKILL)", "signal.raise_signal(signal.SIGINT)"
+    )
+    code = code.replace("if ", "if os.environ.get('LOCAL_RANK') == '1' and ")
+    (tmp_path / "stopped.py").write_text(code)
+    for name in ("whole", "run"):
+        given = {**options, "hw.devices": 2, "run.dir": str(tmp_path / name)}
+        (tmp_path / f"{name}.yaml").write_text(training.resolve(RECIPE, given).config.to_yaml())
+        done = run("stopped.py", f"{name}.yaml", "5" if name == "run" else "-1")
+        assert done.returncode == (130 if name == "run" else 0), done.stderr
+    done = run("-m", "zoo.cli", "resume", str(tmp_path / "run"))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("going on after epoch 2 of 4") == 1
+    assert_same(tmp_path / "run", tmp_path / "whole")
+
+
 def test_a_run_stopped_in_validation_has_the_epoch_behind_it(options, whole, tmp_path, monkeypatch):
     run = stopped_run(options, tmp_path / "run", monkeypatch, 4, hook="validation_step")
     assert saving.newest(run / "checkpoints").epochs == 2

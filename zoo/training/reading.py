@@ -52,7 +52,7 @@ def adopt(resolved: Resolved) -> Resolved:
                 origins = {**origins, key: Origin("model", where)}
         else:
             check(name, asked, own, prepare)
-            if name == "columns" and {*asked} == {*own}:
+            if name == "columns" and {*(asked or ())} == {*own}:
                 data[name] = own  # whose order the weights know
     if took:
         notes.append(f"reads as it was made to: {', '.join(took)}")
