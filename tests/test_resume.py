@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from test_recipes import data, miniature  # noqa: F401  # a fixture
 
 import zoo
 from zoo import cli, training
 from zoo.errors import UserError
-from zoo.training import resuming, saving
+from zoo.training import recipes, resuming, saving
 
 RECIPE = "image_classify/vit_tiny_scratch"
 SAME = ("epochs", "steps", "weights", "val", "test", "interrupted", "failed", "baselines")
@@ -362,3 +363,24 @@ def test_the_command_line(whole, capfd):
     assert "is finished" in capfd.readouterr().out
     assert cli.script(print, ["--resume", str(whole), "--optim.lr", "1"]) == 2
     assert "takes no keys of a config beside --resume" in capfd.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", recipes.names())
+def test_each_recipe_goes_on(name, data, tmp_path, monkeypatch):  # noqa: F811
+    """What a task draws or keeps beside: hidden parts, features, updates, a teacher."""
+    given = {**miniature(name, data, tmp_path / "whole"), "run.epochs": 2, "hw.threads": 1}
+    training.train(name, given)
+    step = training.Task.training_step
+
+    def stopped(task, batch, index):
+        if task.current_epoch == 1:
+            raise KeyboardInterrupt
+        return step(task, batch, index)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(training.Task, "training_step", stopped)
+        with pytest.raises(SystemExit):
+            training.train(name, {**given, "run.dir": str(tmp_path / "run")})
+    training.resume(tmp_path / "run")
+    assert_same(tmp_path / "run", tmp_path / "whole")
