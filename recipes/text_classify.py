@@ -41,7 +41,7 @@ def main(config):
     task = training.Task(model, config)
     with training.Run(config, model, rows) as run:
         trainer = training.trainer(config, run)
-        trainer.fit(task, datamodule=batches)
+        trainer.fit(task, datamodule=batches, ckpt_path=run.resumes)
         return run.finish(trainer, task, batches)
 
 

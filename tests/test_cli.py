@@ -23,6 +23,7 @@ from zoo.cli.table import align, write_table
 from zoo.errors import OptionError, UserError
 from zoo.inputs.names import is_text, listed
 from zoo.training import recipes
+from zoo.training.config import placing
 from zoo.training.console import log, speaking, writing
 from zoo.training.models import KINDS, make_model, stand_in
 
@@ -89,7 +90,10 @@ def test_flags_may_stand_anywhere():
     ("words", "sentence"),
     [
         (["trian"], "zoo has no command 'trian'; did you mean 'train'?"),
-        (["xyz"], "zoo has no command 'xyz'; there are train, evaluate, predict, list, show, copy"),
+        (
+            ["xyz"],
+            "zoo has no command 'xyz'; there are train, resume, evaluate, predict, list, show, copy",
+        ),
         (
             ["--vers"],
             "zoo has no option --vers; the sections are data, optim, run, distill, ema, select, hw, model",
@@ -264,9 +268,14 @@ def test_train_help_shows_every_key(house: Path, capsys: pytest.CaptureFixture[s
     assert rows["--optim.lr"][1] == "0.001"
     assert rows["--run.seed"][1] == "5"
     assert rows["--data.train"][1] == "must be given"
-    assert rows["--model.name"] == ["vit_mu_patch8_32"]
+    assert rows["--model.name"][0] == "vit_mu_patch8_32"
+    assert rows["--model.depth"] == ["2", "How many blocks a token passes"]
+    assert rows["--model.block.mlp.dropout"] == ["0.0", "Zeroed share of the hidden values"]
+    assert rows["--model.head.target"][0] == "from the data"
+    assert all(row[-1] for key, row in rows.items() if key.startswith("--model.") and "kind" not in key)  # fmt: skip
+    assert "--model.adapter.kind, in a recipe of parts: Patches, Spec" in text
     groups = re.split(r"\n\n", text)
-    assert all(len(group.splitlines()) <= 20 for group in groups)  # each fits on a screen
+    assert all(len(group.splitlines()) <= 24 for group in groups)  # each fits on a screen
     text = said(capsys, "train", "-h")
     assert {row[0]: row[1:] for row in cells(text)}["--optim.lr"][1] == "must be given"
 
@@ -290,7 +299,7 @@ def test_scripts_have_the_same_command_line(
     assert cli.script(run, ["--config", "x.yaml", "--lr", "1"]) == 2
     assert "has no option --lr; did you mean '--optim.lr'?" in capsys.readouterr().err
     assert cli.script(run, []) == 2
-    assert "the following arguments are required: --config" in capsys.readouterr().err
+    assert "one of the arguments --config --resume is required" in capsys.readouterr().err
 
 
 # list, show, copy
@@ -578,12 +587,12 @@ PATCHES = ["--model.adapter.dim=16", "--model.adapter.size=16", "--model.adapter
         (["--model.head.target", "labels"], r"target of its data, label; got Classify with target lab"),
         ([*BACKBONE, "--model.adapter", "5"], r"model.adapter takes options of its own"),
         ([*BACKBONE, "--model.foo", "5"], r"has no section 'foo'; it takes adapter, backbone"),
-        ([*BACKBONE, *PATCHES, "--model.head.kind", "Several"], r"with dim, classes and target, as Classify has; got Several"),
+        ([*BACKBONE, *PATCHES, "--model.head.kind", "Several"], r"with dim, classes and target, Classify; got Several"),
         ([*BACKBONE, "--model.adapter.kind", "Subwords"], r"Subwords .*\(--model.adapter.kind\)"),
         (
             [*BACKBONE, "--model.adapter.kind", "Subwords", "--model.adapter.dim=16",
              "--model.adapter.vocabulary=9"],
-            r"takes an adapter of pictures, such as Patches; got Subwords",
+            r"takes an adapter of pictures, Patches or SwinPatches; got Subwords",
         ),
     ],
 )  # fmt: skip
@@ -620,6 +629,40 @@ def test_another_kind_by_a_flag_leaves_out_what_the_file_says_of_the_first():
     resolved = training.resolve("image_classify/custom", flags | {"model.adapter.position": "none"})
     with pytest.raises(UserError, match="SwinPatches has no option 'position'"):
         make_model(resolved.config.model, ["a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"dim": 20}, r"width 20 and 3 heads, 3 kv_heads: give --model\.adapter\.heads$"),
+        ({"dim": 32, "heads": [5, 5, 5, 5]}, r"width 32 and 5 heads.* \(--model\.adapter\.heads\)$"),
+        ({"kind": "Tubes"}, r"takes an adapter of pictures, Patches or SwinPatches; got Tubes"),
+        ({"kind": "Frames"}, r"takes an adapter of pictures, Patches or SwinPatches; got Frames"),
+    ],
+)  # fmt: skip
+def test_an_option_that_does_not_fit_another_kind_is_named(given: dict[str, Any], sentence: str):
+    """Stages are shaped by the adapter's options, whatever part meets them."""
+    flags = {f"model.adapter.{key}": v for key, v in {"kind": "SwinPatches", **given}.items()}
+    resolved = training.resolve("image_classify/custom", {"data.train": "x", **flags})
+    with pytest.raises(UserError, match=sentence), placing(resolved.origins), torch.device("meta"):
+        make_model(resolved.config.model, ["a", "b"])
+
+
+def test_what_a_recipe_says_of_a_model_that_a_flag_replaces_is_told():
+    found = training.resolve(
+        "image_classify/vit_small_probe", {"data.train": "x", "model.name": "a"}
+    )
+    assert found.config.model == {"name": "a"}
+    assert found.notes == (
+        "left out, with the recipe's own model: model.size, model.freeze, model.head.pool",
+    )
+    found = training.resolve("image_classify/custom", {"data.train": "x", "model.load": "a"})
+    (note,) = found.notes
+    assert note.startswith("left out, with the recipe's own model: model.adapter.kind, model.adap")
+    assert note.endswith(" more") and len(note) < 300
+    kept = {"data.train": "x", "model.load": "a", "model.freeze": "body"}
+    found = training.resolve("image_classify/vit_small_probe", kept)  # of another, as it was meant
+    assert found.notes == () and found.config.model["freeze"] == "body"
 
 
 def test_values_of_another_type_in_a_file_are_refused_with_their_line(

@@ -323,6 +323,7 @@ def test_what_cannot_work_is_listed_with_its_reason(outside):
         ("Fails", r"Fails of the package \? cannot be made, RuntimeError: boom$"),
         ("Late", r"Late of the package \? cannot be used: it has no `dim`"),
         ("Tensors", r"an adapter that gives zoo.Tokens; outside_parts.Tensors gives Tensor$"),
+        ("Patches", r"adapter of frames, SpectrogramPatches, Frames, .*Tensors.*; got Patches"),
     ],
 )
 def test_a_part_that_fails_is_one_sentence(outside, tmp_path, kind, says):

@@ -1,5 +1,7 @@
 """With `model.load`, texts and sounds are read as the loaded model reads them."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import soundfile
@@ -8,6 +10,7 @@ import zoo
 from zoo import training
 from zoo.errors import UserError
 from zoo.inputs.text import train_tokenizer
+from zoo.training import reading
 
 SMALL = {"model.adapter.dim": 16, "model.backbone.dim": 16, "model.backbone.depth": 1}
 QUICK = {"data.val": 0.25, "run.epochs": 1, "run.global_batch": 8, "optim.lr": 1e-9,
@@ -84,6 +87,43 @@ def test_sounds_are_heard_as_the_loaded_model_hears_them(sounds, tmp_path, capsy
     assert (new.rate, new.mels, new.seconds, new.mean) == (8000, 16, 0.25, own.mean)
     written = training.resolve(run / "config.yaml").config.data
     assert (written.rate, written.mels, written.seconds) == (8000, 16, 0.25)
-    for key, value in {"rate": 16000, "mels": 32, "seconds": 2, "centre": True}.items():
+    for key, value in {"mels": 32, "seconds": 2, "centre": True}.items():
         with pytest.raises(UserError, match=rf"data.{key} takes .*\(--data.{key}\)"):
             training.train(recipe, {**sounds, f"data.{key}": value})
+
+
+def test_files_of_another_rate_are_resampled_to_the_loaded_models(sounds, tmp_path, capsys):
+    """As `zoo predict` does; the rate that was asked for is said, and not written."""
+    for name in ("high", "low"):
+        (tmp_path / "sounds" / name).mkdir(parents=True)
+        for file in (Path(sounds["data.train"]) / name).iterdir():
+            wave, rate = soundfile.read(file)
+            soundfile.write(tmp_path / "sounds" / name / file.name, wave.repeat(2), 2 * rate)
+    run = tmp_path / "run"
+    given = {**sounds, "data.train": str(tmp_path / "sounds"), "run.dir": str(run)}
+    training.train("audio_classify/custom", {**given, "data.rate": 16000})
+    said = "hears 8000 samples per second, not 16000: files are resampled to it"
+    assert said in capsys.readouterr().out
+    assert training.resolve(run / "config.yaml").config.data.rate == 8000
+    assert zoo.load(run).record.preprocess.rate == 8000
+    assert zoo.load(run).predict(next((tmp_path / "sounds").rglob("*.wav")))["label"]
+
+
+def test_how_a_model_reads_is_read_without_its_weights(sounds, texts, tmp_path, monkeypatch):
+    resolved = training.resolve("audio_classify/custom", sounds)
+    want = zoo.load(sounds["model.load"]).record.preprocess
+    monkeypatch.setattr(reading, "load", None)
+    assert reading.adopt(resolved).config.data.rate == 8000
+    for place in (sounds["model.load"], f"{sounds['model.load']}/model",
+                  f"{sounds['model.load']}/model/model.safetensors"):  # fmt: skip
+        assert reading.reading_of(place) == want
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')  # of transformers
+    assert reading.reading_of(str(tmp_path)) is None
+    monkeypatch.undo()
+    (tmp_path / "config.json").write_text('{"zoo": 1}')
+    for place, says in (
+        (tmp_path, "config.json, model.safetensors"),
+        (tmp_path / "x", "x does not"),
+    ):
+        with pytest.raises(UserError, match=says):
+            reading.reading_of(str(place))

@@ -585,7 +585,8 @@ def test_sounds_of_their_own_lengths_are_not_mixed(tones: Path, tmp_path: Path):
 def test_other_adapters_are_refused(tones: Path, tmp_path: Path):
     given = {**flags(tones, tmp_path / "run"), **SMALL, "model.adapter.kind": "Patches"}
     with pytest.raises(
-        UserError, match="adapter of frames, such as Frames; got Patches, which takes pixels"
+        UserError,
+        match="adapter of frames, SpectrogramPatches or Frames; got Patches, which takes pixels",
     ):
         training.train("audio_classify/small_scratch", given)
 

@@ -32,13 +32,14 @@ def later(module: str, name: str) -> Command:
 
 COMMANDS: dict[str, Command] = {
     "train": later("commands", "train"),
+    "resume": later("commands", "resume"),
     "evaluate": later("commands", "evaluate"),
     "predict": later("predicting", "predict"),
     "list": later("commands", "list_"),
     "show": later("showing", "show"),
     "copy": later("commands", "copy"),
 }
-SLOW = ("train", "evaluate", "predict")
+SLOW = ("train", "resume", "evaluate", "predict")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -48,7 +49,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def script(run: Callable[[Any], Any], argv: Sequence[str] | None = None) -> int:
-    """The same for a recipe script: `python SCRIPT --config FILE [--optim.lr 1e-4 ...]`.
+    """The same for a recipe script: `python SCRIPT --config FILE [--optim.lr 1e-4 ...]`, and with
+    `--resume RUN` in place of a FILE.
 
     `run` is the script's `main(config)`.
     """
@@ -137,14 +139,20 @@ def run_script(run: Callable[[Any], Any], words: list[str]) -> int:
     """Parse the words of a script's command line and train with it."""
     rest, flags = split_flags(words)
     parser = Parser(description=run.__doc__, epilog="Keys of the config are flags: --optim.lr 1e-4")
-    parser.add_argument(
-        "--config", required=True, metavar="FILE", help="YAML file, or recipe's name"
-    )
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--config", metavar="FILE", help="YAML file, or recipe's name")
+    what.add_argument("--resume", metavar="RUN", help="go on with a run of this script")
     parser.add_argument("--debug", action="store_true", help="show tracebacks")
     args, extra = parser.parse_known_args(rest)
     refuse(parser.prog, extra)
+    if args.resume is not None and flags:
+        got = f"got --{next(iter(flags))}"
+        raise UserError(f"{parser.prog} takes no keys of a config beside --resume; {got}")
     announce()
-    from zoo.cli.commands import train_with
+    from zoo.cli.commands import resume_with, train_with
 
-    train_with(args.config, typed(flags), run)
+    if args.resume is None:
+        train_with(args.config, typed(flags), run)
+    else:
+        resume_with(args.resume, run)
     return 0

@@ -43,6 +43,10 @@ def make_parser() -> Parser:
     sub.add_argument("recipe", nargs="?", metavar="RECIPE", help="a name, or a YAML file")
     sub.add_argument("-h", "--help", action="store_true", help="show the keys and RECIPE's values")
 
+    about = "go on with a run that was stopped, with its config and its recipe's shipped script"
+    sub = add("resume", about)
+    sub.add_argument("run", metavar="RUN", help="the run's folder")
+
     usage = "zoo evaluate RUN [--data.test PATH] [--data.{input,label} COLUMN] [--data.on_bad skip]"
     about = "measure a run's model on test data, with the shipped script of its recipe"
     sub = add("evaluate", about, takes_keys=True, usage=usage)

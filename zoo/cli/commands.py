@@ -46,6 +46,19 @@ def train_with(recipe: str, flags: Flags, run: Callable[[Any], Any] | None = Non
         training.train(recipe, flags, main=run)
 
 
+def resume(args: argparse.Namespace, flags: Flags) -> int:
+    """`zoo resume`."""
+    resume_with(args.run)
+    return 0
+
+
+def resume_with(run: str, main: Callable[[Any], Any] | None = None) -> None:
+    """Go on with a run, with the `main(config)` of its recipe's own script, or another."""
+    from zoo import training
+
+    training.resume(run, main)
+
+
 def evaluate(args: argparse.Namespace, flags: Flags) -> int:
     """`zoo evaluate`."""
     from zoo import training

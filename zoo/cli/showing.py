@@ -1,15 +1,51 @@
-"""`zoo show`: a recipe's values and where each comes from, the model's own options among them."""
+"""`zoo show`: a recipe's values and where each comes from, the model's own options among them; and
+`zoo train --help`, what each key is for."""
 
 import argparse
+import ast
+import functools
+import inspect
+import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import MISSING
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from textwrap import dedent
+from typing import Any, NamedTuple
 
 from zoo.cli.arguments import Flags
 from zoo.cli.table import write_table
+from zoo.errors import UserError
 
 FROM_DATA = "from the data"
+FORMS = {  # what a model section begins with
+    "name": "one of `zoo list models`, with random weights",
+    "load": "a run, a saved model, or a name of the Hub: its weights, in place of a name",
+    "freeze": "body: the head alone learns; a number: what is less deep does not",
+    "lora.rank": "of low-rank updates, which learn in place of the body",
+}
+
+
+GROUPS = (  # of the options of a model's parts, each on a screen
+    ("adapter.",),
+    ("block.attn.", "backbone.block.attn."),
+    ("block.mlp.", "backbone.block.mlp."),
+    ("block.", "backbone.block."),
+    ("backbone.",),
+    ("head.",),
+)
+
+
+class Option(NamedTuple):
+    """One of a model's own options."""
+
+    key: str
+    """As behind `--model.`."""
+    value: Any
+    """A plain value, `MISSING` for one that data will give."""
+    about: str
+    """What it is, in a line."""
 
 
 def show(args: argparse.Namespace, flags: Flags) -> int:
@@ -24,9 +60,10 @@ def show(args: argparse.Namespace, flags: Flags) -> int:
     sections = unflatten(draft.values).get("model", {})
     own = list(own_options(draft.name, sections, draft.origins))
     source = "the loaded model" if "load" in sections else "default"
-    for key, value in own if args.all else ():
-        found = [FROM_DATA, ""] if value is MISSING else [shown(value), source]
-        rows.append([f"model.{key}", *found])
+    for option in own if args.all else ():
+        given = option.value is MISSING
+        found = [FROM_DATA, ""] if given else [shown(option.value), source]
+        rows.append([f"model.{option.key}", *found])
     write_table(["key", "value", "from"], rows)
     if own and not args.all:
         print(f"\nthe model has {len(own)} more options: zoo show {args.recipe} --all")
@@ -34,11 +71,10 @@ def show(args: argparse.Namespace, flags: Flags) -> int:
 
 
 def own_options(
-    recipe: str, sections: dict[str, Any], origins: dict[str, Any]
-) -> Iterator[tuple[str, Any]]:
-    """(dotted key, plain value) of each option of the model's parts that nothing gave; `MISSING`
-    for a value that data will give. With that value the key is taken as a flag, but beside
-    `model.load`, which takes none."""
+    recipe: str, sections: dict[str, Any], origins: dict[str, Any], every: bool = False
+) -> Iterator[Option]:
+    """Each option of the model's parts that nothing gave, or `every` one. With its value the key is
+    taken as a flag, but beside `model.load`, which takes none."""
     import torch
 
     from zoo.nn.config import to_plain
@@ -61,16 +97,17 @@ def own_options(
     given = [key.removeprefix("model.") for key in origins if key.startswith("model.")]
     given = [key.removesuffix(".kind") for key in given]
     for section in ("adapter", "backbone", "head"):
-        for path, value in options_of(section, model, parts):
+        for path, value, told in options_of(section, model, parts):
             key = path if path.startswith("block.") and not parts else f"{section}.{path}"
             names = [g.removeprefix(f"{section}.") for g in given] if parts else given
-            if path == "classes" or any(f".{key}".endswith(f".{name}") for name in names):
+            named = any(f".{key}".endswith(f".{name}") for name in names)
+            if path == "classes" or (named and not every):
                 continue
-            yield key, MISSING if key in set_by_data else to_plain(value)
+            yield Option(key, MISSING if key in set_by_data else to_plain(value), told)
 
 
-def options_of(section: str, model: Any, parts: bool) -> Iterator[tuple[str, Any]]:
-    """(dotted path, value) of a part's options that one flag can set.
+def options_of(section: str, model: Any, parts: bool) -> Iterator[tuple[str, Any, str]]:
+    """(dotted path, value, what it is) of a part's options that one flag can set.
 
     A block's are those of all stages; they are left out where stages differ. So are options that
     shape the stages, of an adapter that has such: a model's name or the adapter gives them.
@@ -84,7 +121,30 @@ def options_of(section: str, model: Any, parts: bool) -> Iterator[tuple[str, Any
         values = [at(path, stage) for stage in config.stages] if every else [at(path, config)]
         if any(value != values[0] for value in values) or (every and parts and shaped):
             continue
-        yield path, values[0]
+        yield path, values[0], about(path, config.stages[0] if every else config)
+
+
+def about(path: str, config: Any) -> str:
+    """What the option at a dotted path is, in a line."""
+    above, _, name = path.rpartition(".")
+    return fields_of(type(at(above, config) if above else config)).get(name, "")
+
+
+@functools.cache
+def fields_of(kind: type) -> dict[str, str]:
+    """{field: the first sentence of the docstring below it} of a config and those before it; {}
+    where the source cannot be read."""
+    above = fields_of(kind.__base__) if kind.__base__ not in (object, None) else {}
+    try:
+        body = ast.parse(dedent(inspect.getsource(kind))).body[0].body  # type: ignore[attr-defined]  # a class
+    except (OSError, TypeError, SyntaxError):
+        return above
+    return above | {
+        one.target.id: re.split(r"(?<! al)\.(?: |$)", " ".join(str(two.value.value).split()))[0]
+        for one, two in pairwise(body)
+        if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
+        and isinstance(two, ast.Expr) and isinstance(two.value, ast.Constant)
+    }  # fmt: skip
 
 
 def at(path: str, config: Any) -> Any:
@@ -96,19 +156,78 @@ def at(path: str, config: Any) -> Any:
 
 def show_keys(recipe: str | None, flags: Flags) -> None:
     """The keys of each section: what they take, their value in `recipe`, a line of help."""
-    from zoo.training.config import collect
+    from zoo.training.config import collect, unflatten
     from zoo.training.schema import KEYS
     from zoo.training.sections import SECTIONS
 
-    values = collect(recipe, flags).values if recipe else {k.name: k.default for k in KEYS.values()}
+    draft = collect(recipe, flags) if recipe else None
+    values = {k.name: k.default for k in KEYS.values()} if draft is None else draft.values
     for section, kind in SECTIONS.items():
         print(f"\n{section}: {kind.__doc__}")
         keys = [k for k in KEYS.values() if k.name.startswith(f"{section}.") and k.name in values]
         rows = [[f"--{k.name}", k.short, shown(values[k.name]), k.help] for k in keys]
         write_table(["", "takes", "value", ""], rows)
-    print("\nmodel: name, load (a saved model's folder) or backbone, and any option of its parts")
-    rows = [[f"--{k}", shown(v)] for k, v in values.items() if k.startswith("model.")]
-    write_table(["", "value"], rows or [["--model.name", shown(MISSING)]])
+    print("\nmodel: name, load or parts, what of it learns, and any option of its parts")
+    given = {k.removeprefix("model."): v for k, v in values.items() if k.startswith("model.")}
+    own: list[Option] = []
+    if draft is not None:
+        with suppress(UserError):  # which the run will say
+            sections = unflatten(values).get("model", {})
+            own = list(own_options(draft.name, sections, draft.origins, every=True))
+    show_model(given, own)
+
+
+def columns_of(given: dict[str, Any]) -> Iterator[Option]:
+    """What shapes a named model, by the plain names that its family gives it."""
+    from zoo.configs import find
+
+    with suppress(UserError):
+        family, columns = find(given["name"])
+        adapter = type(family.build(**columns)[0])
+        for name, taken in inspect.signature(family.build).parameters.items():
+            if name != "classes":
+                value = given.get(name, columns.get(name, taken.default))
+                yield Option(name, value, shape(name, adapter))
+
+
+def shape(name: str, *configs: type) -> str:
+    """What a plain name such as `depth` says of a model's shape, in a line."""
+    from zoo.nn import attention, backbone, block
+
+    for kind in (backbone.Stage, block.BlockConfig, attention.AttentionConfig, *configs):
+        if name in fields_of(kind):
+            return fields_of(kind)[name]
+    return "Width inside an MLP over that of the model" if name == "ratio" else ""
+
+
+def show_model(given: dict[str, Any], own: list[Option]) -> None:
+    """The keys of the model, a table for what is given and one for each part, and the kinds of
+    parts that there are."""
+    from zoo.extend import kinds
+
+    needed = MISSING if not {"name", "load"} & given.keys() and not own else None
+    rows = [[f"--model.{k}", shown(given.get(k, needed if k == "name" else None)), told]
+            for k, told in FORMS.items()]  # fmt: skip
+    columns = list(columns_of(given)) if "name" in given else []
+    rows += [[f"--model.{o.key}", shown(o.value), o.about] for o in columns]
+    known = [*FORMS, *(o.key for o in columns), *(o.key for o in own)]
+    rows += [[f"--model.{k}", shown(v), shape(k.rpartition(".")[2])] for k, v in given.items()
+             if not any(f".{one}".endswith(f".{k}") for one in known)]  # fmt: skip
+    write_table(["", "value", ""], rows)
+    left = list(own)
+    for begins in GROUPS:
+        section = begins[0].rstrip(".")
+        named = section in ("adapter", "head")
+        if named:
+            print(f"\n--model.{section}.kind, in a recipe of parts: {', '.join(kinds(section))}")
+        found = [o for o in left if o.key.startswith(begins)]
+        left = [o for o in left if o not in found]
+        rows = [[f"--model.{o.key}", FROM_DATA if o.value is MISSING else shown(o.value), o.about]
+                for o in found]  # fmt: skip
+        if rows:
+            if not named:
+                print()
+            write_table(["", "value", ""], rows)
 
 
 def shown(value: Any) -> str:

@@ -10,7 +10,7 @@ from zoo.training.config import Config, resolve
 
 if TYPE_CHECKING:
     from zoo.training.distill import Distil, teacher_for
-    from zoo.training.entry import evaluate, train
+    from zoo.training.entry import evaluate, resume, train
     from zoo.training.models import build
     from zoo.training.probe import cached
     from zoo.training.run import Run, RunResult, trainer
@@ -26,6 +26,7 @@ __all__ = [
     "cached",
     "evaluate",
     "resolve",
+    "resume",
     "teacher_for",
     "train",
     "trainer",
@@ -37,6 +38,7 @@ _LATER = {
     "Distil": "distill",
     "teacher_for": "distill",
     "evaluate": "entry",
+    "resume": "entry",
     "train": "entry",
     "Run": "run",
     "RunResult": "run",

@@ -1,4 +1,4 @@
-"""What happens around training steps: checkpoints, stopping, progress, Ctrl-C."""
+"""What happens around training steps: progress and Ctrl-C."""
 
 import logging
 import os
@@ -11,34 +11,14 @@ from typing import Any
 
 import torch
 from lightning import Trainer
-from lightning.pytorch.callbacks import Callback, EarlyStopping, ModelCheckpoint
+from lightning.pytorch.callbacks import Callback
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
 
+from zoo.errors import UserError
 from zoo.training.config import Config, SelectConfig
 from zoo.training.console import console, log
-
-BEST, LAST = "best", "last"
-
-
-def checkpoints(select: SelectConfig, folder: Path, choose: bool) -> list[Callback]:
-    """Writers of FOLDER/last.ckpt after each epoch and, to `choose`, FOLDER/best.ckpt."""
-    shared: dict[str, Any] = {
-        "dirpath": folder,
-        "enable_version_counter": False,
-        "save_on_train_epoch_end": True,
-    }
-    last = ModelCheckpoint(filename=LAST, **shared)
-    if not choose:
-        return [last]
-    monitor, mode = f"val/{select.metric}", select.mode or "max"  # `chosen` has left no None
-    best = ModelCheckpoint(filename=BEST, monitor=monitor, mode=mode, **shared)
-    if select.patience is None:
-        return [best, last]
-    stop = EarlyStopping(
-        monitor, mode=mode, patience=select.patience, check_on_train_epoch_end=True
-    )
-    return [stop, best, last]
+from zoo.training.saving import Start
 
 
 class Interrupted(BaseException):
@@ -75,8 +55,12 @@ class Interrupt(Callback):
         """Stop here if asked to."""
         self._stop_if_asked(trainer)
 
-    def on_train_epoch_end(self, trainer: Trainer, pl_module: Any) -> None:
-        """Stop here if asked to during validation."""
+    def on_train_epoch_start(self, trainer: Trainer, pl_module: Any) -> None:
+        """Stop here if asked to during validation, behind which the epoch has its checkpoint."""
+        self._stop_if_asked(trainer)
+
+    def on_train_end(self, trainer: Trainer, pl_module: Any) -> None:
+        """The same after the last epoch."""
         self._stop_if_asked(trainer)
 
     def _ask(self, *args: Any) -> None:
@@ -94,13 +78,17 @@ class Interrupt(Callback):
             raise Interrupted
 
 
+KEPT = ("step", "epochs_done", "samples", "seconds", "validations", "waited", "stepped")
+
+
 class Progress(Callback):
     """A line per validation, and a bar on a terminal or else a line every `run.log_every` steps.
 
-    log.txt gets all the lines in either case. What was seen stays here for the report.
+    log.txt gets all the lines in either case. What was seen stays here for the report, and in
+    checkpoints for that of a run that is resumed, which begins at `start`.
     """
 
-    def __init__(self, config: Config, select: SelectConfig):
+    def __init__(self, config: Config, select: SelectConfig, start: Start | None = None):
         self.every, self.epochs, self.select = config.run.log_every, config.run.epochs, select
         self.bar: Bar | None = None
         self.total = self.step = self.epochs_done = self.samples = 0
@@ -109,6 +97,7 @@ class Progress(Callback):
         self.validations: list[dict[str, Any]] = []
         """{"epoch", "step", "metrics": {name: value}} of each."""
         self.opened = self.start = self.line_at = self.ended = self.begun = 0.0
+        self.begins, self.running = start or Start(), False
         self.line_samples = 0
         self.waited = self.line_waited = self.stepped = 0.0
 
@@ -117,9 +106,24 @@ class Progress(Callback):
         choose, metric = max if self.select.mode == "max" else min, str(self.select.metric)
         return choose(self.validations, key=lambda v: v["metrics"][metric], default=None)
 
+    def state_dict(self) -> dict[str, Any]:
+        """What of a run a checkpoint keeps: numbers and words."""
+        now = time.monotonic() - self.opened if self.running else 0.0
+        kept = {name: getattr(self, name) for name in KEPT}
+        return {**kept, "seconds": self.seconds + now}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from there."""
+        for name in KEPT:
+            setattr(self, name, state_dict[name])
+
     def on_fit_start(self, trainer: Trainer, pl_module: Any) -> None:
-        """Start the clock."""
-        self.opened = time.monotonic()
+        """Start the clock. UserError for a script that does not go on where the run begins."""
+        self.opened, self.running = time.monotonic(), True
+        if self.epochs_done != self.begins.epochs:
+            wants = "resume takes a script with trainer.fit(..., ckpt_path=run.resumes)"
+            raise UserError(f"{wants}; this one begins anew: write that in it")
+        pl_module.samples = self.line_samples = self.samples
 
     def on_train_start(self, trainer: Trainer, pl_module: Any) -> None:
         """Start the clock of the lines, and the bar on a terminal."""
@@ -162,7 +166,8 @@ class Progress(Callback):
         if self.bar is None and not due:
             return
         speed = (self.samples - self.line_samples) / max(now - self.line_at, 1e-9)
-        left = (now - self.start) / self.step * (self.total - self.step)
+        done = self.step - self.begins.step
+        left = (now - self.start) / done * (self.total - self.step)
         text = (
             f"loss {pl_module.step_loss:.4f}  lr {pl_module.step_lr:.2e}  {speed:.0f} samples/s  "
             f"{self.line_waited / max(now - self.line_at, 1e-9):.0%} waiting for data  "
@@ -201,8 +206,9 @@ class Progress(Callback):
         self._close()
 
     def _close(self) -> None:
-        if self.seconds == 0 < self.start:
-            self.seconds = time.monotonic() - self.opened
+        if self.running:
+            self.seconds += time.monotonic() - self.opened
+            self.running = False
         if self.bar is not None:
             self.bar.stop()
             self.bar = None

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from zoo.errors import OptionError, UserError, suggest
+from zoo.errors import OptionError, UserError, some, suggest
 from zoo.training import recipes
 from zoo.training.places import Dumper, Given, Loader, read, shown
 from zoo.training.schema import KEYS, Config, check, wording
@@ -53,6 +53,7 @@ PARTS = (  # one of these comes with a backbone that is a model's form
     "model.backbone", "model.backbone.kind", "model.backbone.dim", "model.backbone.depth",
     "model.backbone.heads", "model.backbone.stages", "model.adapter.kind",
 )  # fmt: skip
+FORM_KEYS = ("model.name", "model.load")
 OTHER_NAMES = {  # what people call a key elsewhere
     "batch_size": "run.global_batch",
     "gpus": "hw.devices",
@@ -165,7 +166,8 @@ def collect(recipe: str | Path, overrides: Mapping[str, Any] | None = None) -> D
                 tasks = " and ".join(KEYS[key].tasks)
                 raise UserError(f"{key} is a key of {tasks}; {name} has none of it{value.at}")
         notes = leave_out(given, flags) if layer == "flag" else notes
-        _lay(given, values)
+        if replaced := _lay(given, values):
+            notes = (*notes, f"left out, with the recipe's own model: {some(replaced)}")
         origins |= {key: Origin(layer, value.where) for key, value in values.items()}
     order = [*KEYS, *given]  # the sections' own order, the model's options after it
     values = {key: _typed(key, given[key]) for key in sorted(given, key=order.index)}
@@ -232,8 +234,9 @@ def _preset(layer: Layer) -> Layer:
     return {key: Given(value, where) for key, value in PRESETS.get(preset, {}).items()}
 
 
-def _lay(under: Layer, over: Layer) -> None:
-    """Puts a layer on top: `head` takes the place of all below `head`.
+def _lay(under: Layer, over: Layer) -> Layer:
+    """Puts a layer on top: `head` takes the place of all below `head`. -> the options that went
+    with a model that was replaced.
 
     Another form of model takes the place of the whole model: `--model.load PATH` that of a recipe's
     `model.name` and of the options that go with it. What is below the name of a kind joins it:
@@ -248,12 +251,16 @@ def _lay(under: Layer, over: Layer) -> None:
     if len(forms) > 1:
         places = " and ".join(f"model.{form}{over[key].at}" for form, key in forms.items())
         raise UserError(f"model takes one of {', '.join(MODEL_FORMS)}; got {places}, keep one")
-    replaced = [*over, "model"] if forms and _forms(under).keys() - forms.keys() else [*over]
-    for key in under.keys() - over.keys():
+    other = bool(forms and _forms(under).keys() - forms.keys())
+    replaced, options = [*over, "model"] if other else [*over], {}
+    for key in [key for key in under if key not in over]:
         named = key.startswith("model.") and isinstance(under[key].value, str)
         if any(_inside(key, k) or (_inside(k, key) and not named) for k in replaced):
-            del under[key]
+            given = under.pop(key)
+            if other and key.startswith("model.") and key not in FORM_KEYS:
+                options[key] = given
     under |= over
+    return options
 
 
 def _forms(layer: Layer) -> dict[str, str]:

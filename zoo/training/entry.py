@@ -1,4 +1,4 @@
-"""What commands and scripts call: train, evaluate."""
+"""What commands and scripts call: train, resume, evaluate."""
 
 import json
 import sys
@@ -12,13 +12,15 @@ from zoo.data.table import is_table
 from zoo.errors import UserError, some
 from zoo.loading import load
 from zoo.training import recipes
-from zoo.training.config import Config, flatten, placing, resolve
+from zoo.training.config import Config, Resolved, flatten, placing, resolve
 from zoo.training.console import log, speaking
 from zoo.training.hardware import make_trainer, plan
 from zoo.training.reading import adopt
-from zoo.training.run import RunResult, introduce_data, say_baselines, sentence
+from zoo.training.resuming import ending, going_on
+from zoo.training.run import RunResult
 from zoo.training.schema import KEYS
 from zoo.training.task import Task
+from zoo.training.telling import introduce_data, say_baselines, sentence
 
 READING = ("data.test", "data.input", "data.label", "data.on_bad")  # how test data are read
 
@@ -33,7 +35,34 @@ def train(
     The same as `zoo train RECIPE --optim.lr 1e-4`; `main` stands in for the recipe's own script.
     UserError for whatever does not fit, before anything is written.
     """
-    resolved = resolve(recipe, overrides)
+    return train_resolved(resolve(recipe, overrides), main)
+
+
+def resume(run: str | Path, main: Callable[[Config], RunResult] | None = None) -> RunResult:
+    """Go on with a run that was stopped, from the end of its last whole epoch, to the same end.
+
+    The same as `zoo resume RUN`: with the run's config, and the shipped script of its recipe or
+    `main`. A run without a checkpoint begins anew, a finished one is told and left as it is.
+    UserError where there is no run, its data have changed, or it is still being trained.
+    """
+    if not isinstance(run, str | Path):
+        raise UserError(f"resume takes the path of a run; got {run!r}")
+    folder = Path(run).expanduser()
+    if not (folder / "config.yaml").is_file():
+        raise UserError(f"resume takes the folder of a run; got {folder}, without a config.yaml")
+    if (known := ending(folder)) is not None:
+        with speaking():
+            log.info(f"{folder} is finished, with epoch {known['epochs']}: see its report.md")
+        metrics = {split: known[split] for split in ("val", "test") if known.get(split)}
+        return RunResult(folder, metrics, known["seconds"])
+    with going_on(folder):
+        return train_resolved(resolve(folder / "config.yaml", {"run.dir": str(folder)}), main)
+
+
+def train_resolved(
+    resolved: Resolved, main: Callable[[Config], RunResult] | None = None
+) -> RunResult:
+    """`train` behind its config."""
     with placing(resolved.origins):
         resolved = adopt(resolved)
     with speaking():

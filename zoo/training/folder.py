@@ -6,6 +6,7 @@ import shlex
 import shutil
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -19,8 +20,9 @@ CLAIM = "command.txt"  # the first file of a run: who makes it owns the folder
 FOLDER_OF_RANK_0 = "ZOO_RUN_DIR"  # how the processes that Lightning starts learn where their run is
 
 
-def choose_folder(config: Config, main: bool) -> Path:
-    """`run.dir`, or runs/<recipe>/<time>. UserError where there is something already."""
+def choose_folder(config: Config, main: bool, occupied: Callable[[Path, Config], str]) -> Path:
+    """`run.dir`, or runs/<recipe>/<time>. UserError where there is something already; of a run,
+    `occupied` tells what to do."""
     if config.run.dir is not None:
         folder = Path(config.run.dir).expanduser()
     elif main:
@@ -40,10 +42,9 @@ def choose_folder(config: Config, main: bool) -> Path:
     except OSError as error:  # such as one that may not be read
         raise UserError(f"run.dir takes a folder; {folder} is none: {error.strerror}") from error
     if held:
-        raise UserError(
-            f"run.dir takes a new or an empty folder; got {folder}, which holds {held} files: "
-            "give another --run.dir, or remove it"
-        )
+        other = f"which holds {held} files: give another --run.dir, or remove it"
+        got = f"got {folder}, {occupied(folder, config) or other}"
+        raise UserError(f"run.dir takes a new or an empty folder; {got}")
     if is_file:
         raise UserError(f"run.dir takes a folder; got {folder}, a file: give another --run.dir")
     return folder
@@ -112,8 +113,6 @@ def absolute(config: Config) -> Config:
 def write_facts(folder: Path, config: Config, model: Any, splits: Any) -> None:
     """What is known before the first step, a file for each."""
     (folder / "config.yaml").write_text(absolute(config).to_yaml(), encoding="utf-8")
-    text = command() + "\n"  # as it was typed, in bytes that may be no UTF-8
-    (folder / CLAIM).write_text(text, encoding="utf-8", errors="surrogateescape")
     write_json(folder / "environment.json", environment.describe())
     write_json(folder / "data.json", facts_of_data(splits))
     write_json(folder / "labels.json", list(splits.labels))
@@ -148,6 +147,21 @@ def command() -> str:
     program = Path(sys.argv[0] or "python")
     name = "zoo" if program.parts[-3:] == ("zoo", "cli", "__main__.py") else program.name
     return shlex.join([name, *sys.argv[1:]])
+
+
+BYTES: dict[str, Any] = {"encoding": "utf-8", "errors": "surrogateescape"}  # maybe no UTF-8
+
+
+def write_command(folder: Path) -> None:
+    """command.txt, as it was typed."""
+    (folder / CLAIM).write_text(f"{command()}\n", **BYTES)
+
+
+def written_command(folder: Path) -> str:
+    """That of a run, also of one that was resumed; else of this process."""
+    with suppress(OSError):
+        return (folder / CLAIM).read_text(**BYTES).strip() or command()
+    return command()
 
 
 def write_json(file: Path, value: Any) -> None:

@@ -17,6 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 from zoo.data.check import cores
 from zoo.errors import UserError
 from zoo.training.config import Config, HardwareConfig
+from zoo.training.saving import Files
 
 NAMES_OF_TORCH = inspect.signature(DistributedDataParallel).parameters
 SYNC_BUFFERS = next(  # renamed in torch 2.14
@@ -163,6 +164,7 @@ def make_trainer(
         callbacks=list(callbacks),
         logger=list(loggers),
         enable_checkpointing=bool(callbacks),
+        plugins=[Files()],
         use_distributed_sampler=False,  # the data shares its rows out itself, without padding
         num_sanity_val_steps=0,  # the data has been checked
         enable_progress_bar=False,

@@ -49,6 +49,7 @@ ADAPTERS = {
     "series": "Frames",
 }
 
+INPUTS = {"series": "frames"}  # where a Prepare does not tell it
 EMPTY: Mapping[str, Any] = {}
 
 
@@ -216,12 +217,37 @@ def wrong_kind(name: str, kind: str, key: str) -> OptionError:
 
 def fitted(prepare: Callable[[], Prepare], adapter: type[Part]) -> Prepare:
     """What `prepare` makes, as this kind of adapter takes it. OptionError where it does not."""
-    made, takes = prepare(), inspect.signature(adapter.forward).parameters
-    if made.input and made.input not in takes:
-        wants = f"a training on {made.kind}s takes an adapter of {made.input}"
+    made, takes = prepare(), signature_of(adapter)
+    one = made.input or INPUTS.get(made.kind, "")
+    if one and one not in takes:
+        fit = names_of("adapter", lambda part: one in signature_of(part))
+        wants = f"a training on {made.kind.rstrip('s')}s takes an adapter of {one}, {fit}"
         got = f"{adapter.__name__}, which takes {', '.join([*takes][1:])}"
-        raise OptionError(f"{wants}, such as {ADAPTERS[made.kind]}; got {got}", "adapter.kind")
+        raise OptionError(f"{wants}; got {got}", "adapter.kind")
     return made.fitted("keep" in takes)
+
+
+def signature_of(part: type[Part]) -> Mapping[str, Any]:
+    """What its forward takes."""
+    return inspect.signature(part.forward).parameters
+
+
+def names_of(section: str, fits: Callable[[type[Part]], bool]) -> str:
+    """The parts of a section that fit, plugins' too, as a sentence names them."""
+    *names, last = [name for name, part in kinds(section).items() if fits(part)]
+    return f"{', '.join(names)} or {last}" if names else last
+
+
+def sees_pictures(part: type[Part]) -> bool:
+    """Whether an adapter takes pictures: pixels of a size that is not of three sides, a video's."""
+    known = {field.name: str(field.type) for field in fields(part.Config)}
+    flat = "int, int, int" not in known.get("size", "")
+    return "pixels" in signature_of(part) and {"size", "channels"} <= known.keys() and flat
+
+
+def classifies(part: type[Part]) -> bool:
+    """Whether a head tells as many classes of the tokens as data have."""
+    return {"dim", "classes", "target"} <= {field.name for field in fields(part.Config)}
 
 
 def assemble(
@@ -259,24 +285,31 @@ def assemble(
         made = kind_of(section, default)
         takes = {field.name for field in fields(made.Config)}
         given = {key: value for key, value in options.items() if key in takes} | given
-        if section == "head" and not {"dim", "classes", "target"} <= takes:
-            wants = "a training takes a head with dim, classes and target, as Classify has"
-            raise OptionError(f"{wants}; got {made.__name__}", "head.kind")
+        if section == "head" and not classifies(made):
+            wants = "a training takes a head with dim, classes and target"
+            told = {HEADS[kind]} if kind in HEADS else {*kinds("head")} - {*HEADS.values()}
+            fit = names_of("head", lambda part: classifies(part) and part.__name__ in told)
+            raise OptionError(f"{wants}, {fit}; got {made.__name__}", "head.kind")
         try:
             return make(made, **given)
         except OptionError as error:  # a part does not know where it stands
+            if "stages" in options and hasattr(adapter.config, error.key):
+                own, key = sections.get("adapter") or {}, f"adapter.{error.key}"
+                todo = "" if error.key in own else f": give --model.{key}"
+                raise OptionError(f"{error}{todo}", key if error.key in own else "") from error
             raise OptionError(str(error), f"{section}.{error.key}") from error
 
-    made = None
+    picked, made = kind_of("adapter", ADAPTERS[kind]), None
     if prepare is not None:
-        made = fitted(prepare, kind_of("adapter", ADAPTERS[kind]))
+        made = fitted(prepare, picked)
+    elif not sees_pictures(picked):
+        wants = f"a training on {kind}s takes an adapter of {kind}s"
+        fit = names_of("adapter", sees_pictures)
+        raise OptionError(f"{wants}, {fit}; got {picked.__name__}", "adapter.kind")
     adapter = part("adapter", ADAPTERS[kind], **({} if made is None else made.adapter()))
     stages = {"stages": adapter.stages} if hasattr(adapter, "stages") else {}
     backbone = part("backbone", "Backbone", **stages)
     if made is None:
-        if not {"size", "channels"} <= vars(adapter.config).keys():
-            wants = f"a training on {kind}s takes an adapter of {kind}s, such as {ADAPTERS[kind]}"
-            raise OptionError(f"{wants}; got {type(adapter).__name__}", "adapter.kind")
         made = Preprocess(size=pair(adapter.config.size), channels=adapter.config.channels)
     facts = facts_of(adapter, backbone, labels, target)
     head = part("head", HEADS.get(kind, "Classify"), **facts)

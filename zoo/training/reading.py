@@ -1,9 +1,12 @@
 """With `model.load`, what is read is what the loaded model reads, unless it can be renewed."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+from zoo.checkpoint import CONFIG
 from zoo.errors import OptionError, UserError
 from zoo.inputs import Prepare, PrepareSeries, PrepareSound, PrepareText
 from zoo.inputs.names import listed
@@ -11,6 +14,8 @@ from zoo.inputs.text import read_tokenizer
 from zoo.loading import load
 from zoo.training.config import Config, Origin, Resolved
 from zoo.training.schema import wording
+from zoo.training.sections import AUDIO, SERIES, TEXT
+from zoo.weights import fetch
 
 SHORTER = ("length", "seconds", "past")  # a part of what a model takes is taken too
 RENEWED = ("ahead", "label", "columns")  # the head, or names alone
@@ -27,30 +32,52 @@ def adopt(resolved: Resolved) -> Resolved:
     config, origins = resolved.config, resolved.origins
     if not isinstance(where := config.model.get("load"), str):
         return resolved
-    prepare = load(where).record.preprocess if config.recipe.split("/")[0] in READS else None
-    if not isinstance(prepare, Prepare) or prepare.kind != READS[config.recipe.split("/")[0]]:
-        # pictures are read at any size; the wrong kind is told of where it is built
+    kind = READS.get(config.recipe.split("/")[0])  # pictures are read at any size
+    prepare = None if kind is None else reading_of(where)
+    if prepare is None or prepare.kind != kind:  # which is told of where it is built
         return resolved
     known = reads(prepare, config.data)
     layers = ("flag",) if origins["model.load"].layer == "flag" else ("flag", "recipe")
-    data, took = {}, []
+    data, took, notes = {}, [], []
     for name, own in known.items():
         key, asked = f"data.{name}", getattr(config.data, name)
-        if origins[key].layer not in layers or asked is None:
+        given = origins[key].layer in layers and asked is not None
+        if given and name == "rate" and asked != own:  # files may have any
+            data[name], origins = own, {**origins, key: Origin("model", where)}
+            notes.append(f"hears {own} samples per second, not {asked}: files are resampled to it")
+        elif not given:
             data[name] = own
             if asked != own:
                 took.append(f"{key} {shown(own)}")
                 origins = {**origins, key: Origin("model", where)}
         else:
             check(name, asked, own, prepare)
-            if name == "columns" and {*asked} == {*own}:
+            if name == "columns" and {*(asked or ())} == {*own}:
                 data[name] = own  # whose order the weights know
-    notes = (f"reads as it was made to: {', '.join(took)}",) if took else ()
+    if took:
+        notes.append(f"reads as it was made to: {', '.join(took)}")
     config = replace(config, data=replace(config.data, **data))
     return replace(resolved, config=config, origins=origins, notes=(*resolved.notes, *notes))
 
 
-READS = {"text_classify": "text", "audio_classify": "sound", "series_forecast": "series"}
+READS = {TEXT: "text", AUDIO: "sound", SERIES: "series"}
+
+
+def reading_of(where: str) -> Prepare | None:
+    """How a model of ours reads samples, by its config.json alone; None for those of other
+    libraries, which know no such reading. UserError as `load` says it."""
+    place = Path(where).expanduser()
+    if not place.exists() and where.count("/") == 1 and not place.parent.is_dir():
+        place = fetch(where)  # a name of the Hub
+    place = place.parent if place.is_file() else place
+    inner = place / "model"  # of a run
+    place = inner if (inner / CONFIG).is_file() and not (place / CONFIG).exists() else place
+    try:
+        written = json.loads((place / CONFIG).read_text("utf-8"))
+        read = Prepare.from_dict(written["record"]["preprocess"]) if "zoo" in written else None
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        read = load(where).record.preprocess  # which says what is wrong
+    return read if isinstance(read, Prepare) else None
 
 
 def reads(prepare: Any, config: Any) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """A run: its folder from before the first step to the report."""
 
 import os
-import pickle
 import sys
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -10,20 +9,30 @@ from types import TracebackType
 from typing import Any
 
 import lightning
-import torch
 from lightning.pytorch.callbacks import Callback
-from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
+from lightning.pytorch.loggers import Logger, TensorBoardLogger
 
 from zoo.errors import UserError
 from zoo.model import Model
 from zoo.training import folder as files
-from zoo.training import report
+from zoo.training import report, resuming
 from zoo.training.average import Average
-from zoo.training.callbacks import BEST, LAST, Interrupt, Interrupted, Progress, checkpoints
+from zoo.training.callbacks import Interrupt, Interrupted, Progress
 from zoo.training.config import Config
 from zoo.training.console import log, rank, speaking, writing
 from zoo.training.hardware import check_shares, crowded, make_trainer, plan
 from zoo.training.metrics import chosen
+from zoo.training.saving import (
+    BEST,
+    LAST,
+    STOPPED,
+    UNREADABLE,
+    Start,
+    checkpoints,
+    newest,
+    read_checkpoint,
+)
+from zoo.training.telling import figures, introduce_data, say_baselines, sentence
 from zoo.training.tune import frozen, learning, merge
 
 
@@ -47,8 +56,10 @@ class Run:
     away again if there is an error before the first step, so that a mistake leaves nothing behind.
     Later, Ctrl-C or an error leave the best model so far, `result.json` and the report; Ctrl-C
     exits with 130. Only rank 0 writes.
-    UserError if `run.dir` holds anything, `hw` asks for what is not here, or `select` waits for a
-    validation split that there is none of.
+    Within `zoo.training.resume` it goes on with the run that its folder holds: `resumes` is the
+    checkpoint that `trainer.fit` begins with, None for a run from its beginning.
+    UserError if `run.dir` holds anything else, `hw` asks for what is not here, or `select` waits
+    for a validation split that there is none of.
     """
 
     def __init__(self, config: Config, model: Model, splits: Any):
@@ -59,18 +70,27 @@ class Run:
         self.plan = plan(config)
         check_shares(config, self.plan, splits)
         self.main = rank() == 0
-        self.folder = files.choose_folder(config, self.main)
+        self.old = resuming.GOING_ON.get()
+        """The folder of a run that is resumed."""
+        self.folder = self.old or files.choose_folder(config, self.main, resuming.occupied)
+        self.start = Start()
+        if self.old is not None:
+            self.start = newest(self.old / "checkpoints")
+            if self.start.file is not None:
+                resuming.check_data(self.old, splits)
+        self.resumes = None if self.start.file is None else str(self.start.file)
         self.made: list[Path] = []
         self.select = chosen(config.select, model.head.config.target)  # type: ignore[union-attr]
-        self.progress = Progress(config, self.select)
-        self.interrupt = Interrupt(self.checkpoint(LAST))
+        self.progress = Progress(config, self.select, self.start)
+        self.interrupt = Interrupt(self.checkpoint(STOPPED))
         self.stack = ExitStack()
 
     def __enter__(self) -> "Run":
         self.stack.enter_context(speaking())
         if self.main:
             try:
-                self.made = files.make_folder(self.folder)
+                if self.old is None:
+                    self.made = files.make_folder(self.folder)
             except BaseException:
                 self.stack.close()  # the folder may be another run's: nothing in it is ours
                 raise
@@ -85,7 +105,12 @@ class Run:
         """Write what is known, and say it."""
         os.environ[files.FOLDER_OF_RANK_0] = str(self.folder)
         try:
-            files.write_facts(self.folder, self.config, self.model, self.splits)
+            self.stack.enter_context(resuming.alone(self.folder))
+            if self.old is None:
+                files.write_command(self.folder)
+            if self.start.file is None:
+                files.write_facts(self.folder, self.config, self.model, self.splits)
+            self.checkpoint(STOPPED).unlink(missing_ok=True)
             self.stack.enter_context(writing(self.folder / "log.txt"))
         except OSError as error:
             raise UserError(
@@ -95,10 +120,11 @@ class Run:
         self.introduce()
 
     def discard(self) -> None:
-        """Leave everything as it was before the run."""
+        """Leave everything as it was before the run, or before it was resumed."""
         self.stack.close()
         os.environ.pop(files.FOLDER_OF_RANK_0, None)
-        files.clear_folder(self.folder, self.made)
+        if self.old is None:
+            files.clear_folder(self.folder, self.made)
 
     def __exit__(
         self, kind: type | None, error: BaseException | None, trace: TracebackType | None
@@ -114,7 +140,7 @@ class Run:
             if not self.main:
                 if stopped or isinstance(error, UserError):
                     sys.exit(0)  # rank 0 says it; Lightning kills it where we exit otherwise
-            elif self.progress.step == 0:
+            elif self.progress.step <= self.start.step:
                 self.discard()
                 if stopped:
                     sys.exit(130)
@@ -127,6 +153,14 @@ class Run:
     def introduce(self) -> None:
         """Say what is about to run."""
         log.info(f"{self.config.recipe} -> {self.folder}")
+        for note in self.start.passed_over:
+            log.warning(note)
+        done, epochs = self.start.epochs, self.config.run.epochs
+        if done:
+            again = f"; what was done of epoch {done + 1} is done again" if done < epochs else ""
+            log.info(f"going on after epoch {done} of {epochs}, step {self.start.step}{again}")
+        elif self.old is not None:
+            log.info("there is no checkpoint yet: it begins anew")
         introduce_data(self.splits)
         log.info(f"model: {self.model.extra_repr()}{learning(self.model)}")
         if self.model.record.report is not None:
@@ -141,7 +175,7 @@ class Run:
             log.info(note)
 
     def checkpoint(self, name: str) -> Path:
-        """The file of the checkpoint "best" or "last"."""
+        """The file of the checkpoint "best", "last" or "stopped"."""
         return self.folder / "checkpoints" / f"{name}.ckpt"
 
     def callbacks(self) -> list[Callback]:
@@ -153,10 +187,9 @@ class Run:
 
     def loggers(self) -> list[Logger]:
         """metrics.csv and tensorboard/."""
-        return [
-            CSVLogger(self.folder, name="", version="", flush_logs_every_n_steps=1),
-            TensorBoardLogger(self.folder, name="tensorboard", version=""),
-        ]
+        purged: dict[str, Any] = {} if self.old is None else {"purge_step": self.start.step}
+        table = resuming.table(self.folder, self.start.step if self.main else 0)
+        return [table, TensorBoardLogger(self.folder, name="tensorboard", version="", **purged)]
 
     def finish(self, trainer: lightning.Trainer, task: Any, loaders: Any) -> RunResult:
         """Export the best weights, measure them, on test for the first and only time, report."""
@@ -201,26 +234,28 @@ class Run:
             self.export()
             best = self.progress.best()
             metrics = {} if best is None or source != BEST else {"val": best["metrics"]}
+            self.checkpoint(STOPPED).unlink(missing_ok=True)
             self.write_result(metrics, source, failed is None, failed)
             model = self.folder / "model"
+            log.info(f"to go on: zoo resume {self.folder}")
             log.info(f"{end}; the model so far is {model}, for `zoo predict` and --model.load")
         except (OSError, RuntimeError, ValueError) as error:  # such as a full disk, once more
             log.error(f"{end}; {self.folder} holds what there is, not all: {sentence(error)}")
 
     def take_weights(self) -> str:
         """Put the best weights, or else the last, into the model. -> best, last or memory."""
-        for source in (BEST, LAST):
+        for source in (BEST, STOPPED, LAST):
             if not self.checkpoint(source).exists():
                 continue
             try:
-                saved = torch.load(self.checkpoint(source), map_location="cpu", weights_only=True)
-            except (OSError, EOFError, RuntimeError, pickle.UnpicklingError):
+                state = read_checkpoint(self.checkpoint(source))["state_dict"]
+            except UNREADABLE:
                 log.warning(f"{self.checkpoint(source)} was not written whole")
                 continue
-            prefix, state = "model.", saved["state_dict"]
+            prefix = "model."
             state = {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
             self.model.load_state_dict(state)
-            return source
+            return BEST if source == BEST else LAST
         return "memory"
 
     def export(self) -> None:
@@ -261,39 +296,7 @@ class Run:
         facts, chose = files.facts_of_data(self.splits), source == BEST and best is not None
         target = self.model.head.config.target  # type: ignore[union-attr]  # training needs a head
         remarks = report.remarks(self.config, self.select, target, chose)
-        report.write_page(self.folder, result, facts, files.command(), remarks)
-
-
-def introduce_data(splits: Any) -> None:
-    """Say what was read: rows, and what was recognised, left out or is doubtful."""
-    rows = ", ".join(f"{len(part)} {split}" for split, part in splits.rows().items())
-    words = {"labels": ("label", "labels"), "numbers": ("number", "numbers")}
-    one, more = words.get(splits.target, ("class", "classes"))
-    count = len(splits.labels)
-    told = "" if splits.target == "pixels" else f", {count} {one if count == 1 else more}"
-    log.info(f"data: {rows}{told}")
-    for note in splits.notes:
-        log.info(f"data: {note}")
-
-
-def say_baselines(splits: Any, split: str) -> None:
-    """Say what answers without a model reach on a split."""
-    for name, known in splits.baselines.get(split, {}).items():
-        log.info(f"{split}, {name}: {figures(known)}")
-
-
-def figures(values: dict[str, float]) -> str:
-    """Metrics in a line of the log."""
-    return "  ".join(f"{name} {value:.4f}" for name, value in values.items())
-
-
-def sentence(error: BaseException) -> str:
-    """What an error says, in one line. From a worker process it brings its traceback along."""
-    kind, lines = type(error).__name__, str(error).strip().splitlines()
-    if len(lines) > 1 and "Original Traceback" in str(error):
-        return lines[-1].removeprefix(f"{type(error).__module__}.{kind}: ")
-    text = lines[0] if lines else ""
-    return text if isinstance(error, UserError) else f"{kind}: {text}".removesuffix(": ")
+        report.write_page(self.folder, result, facts, files.written_command(self.folder), remarks)
 
 
 def trainer(config: Config, run: Run) -> lightning.Trainer:

@@ -8,6 +8,7 @@ import lightning
 import torch
 from torch import Tensor, nn
 
+from zoo.data.sampling import stream_seed
 from zoo.errors import UserError
 from zoo.model import Model
 from zoo.training.config import Config
@@ -44,6 +45,8 @@ class Task(lightning.LightningModule):
         # of this rank since the last step: sum of losses, what it is of, and samples
         self.window = torch.zeros(3)
         self.epoch = [0.0, 0.0]  # the same over all ranks since the epoch began
+        self.first = 0
+        """The epoch with which training begins."""
         self.samples = 0
         """How many samples the weights have learned from, on all ranks."""
         self.step_loss = math.nan
@@ -56,6 +59,12 @@ class Task(lightning.LightningModule):
         if "features" in inputs:
             return self.model.head.answer(inputs["features"])  # type: ignore[union-attr, operator]
         return self.model(**inputs)
+
+    def on_train_epoch_start(self) -> None:
+        """What is drawn in an epoch, as by dropout, depends on (seed, epoch, rank) alone: one that
+        is resumed draws the same."""
+        where = self.current_epoch, self.global_rank
+        torch.manual_seed(stream_seed(self.config.run.seed, "learn", *where))
 
     def on_before_batch_transfer(self, batch: Any, dataloader_idx: int) -> Any:
         """Standardise targets that are numbers, in double, before a device that may have none."""
@@ -123,8 +132,18 @@ class Task(lightning.LightningModule):
         """Log the metrics over all rows of all ranks."""
         self._report("test")
 
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """A run that is resumed begins with the epoch behind that of its checkpoint."""
+        self.first = checkpoint["epoch"] + 1
+
     def configure_optimizers(self) -> Any:
-        """AdamW, and its schedule by optimizer step."""
+        """AdamW, and its schedule by optimizer step.
+
+        Lightning counts the steps here, and lets workers begin to read, long before it sets the
+        epoch of a run that is resumed.
+        """
+        if self.first and (data := getattr(self.trainer, "datamodule", None)) is not None:
+            data.train_dataloader().sampler.set_epoch(self.first)
         optimizer = make_optimizer(self.model, self.config.optim)
         steps = int(self.trainer.estimated_stepping_batches)
         schedule = make_schedule(optimizer, steps, self.config.optim)
