@@ -40,6 +40,7 @@ class PrepareSeries(Prepare, kind="series"):
 
     from_files: ClassVar[bool] = False
     from_tables: ClassVar[bool] = True
+    input: ClassVar[str] = "frames"
 
     columns: tuple[str, ...]
     """What is seen, C columns of numbers."""

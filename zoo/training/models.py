@@ -49,7 +49,6 @@ ADAPTERS = {
     "series": "Frames",
 }
 
-INPUTS = {"series": "frames"}  # where a Prepare does not tell it
 EMPTY: Mapping[str, Any] = {}
 
 
@@ -218,7 +217,7 @@ def wrong_kind(name: str, kind: str, key: str) -> OptionError:
 def fitted(prepare: Callable[[], Prepare], adapter: type[Part]) -> Prepare:
     """What `prepare` makes, as this kind of adapter takes it. OptionError where it does not."""
     made, takes = prepare(), signature_of(adapter)
-    one = made.input or INPUTS.get(made.kind, "")
+    one = made.input
     if one and one not in takes:
         fit = names_of("adapter", lambda part: one in signature_of(part))
         wants = f"a training on {made.kind.rstrip('s')}s takes an adapter of {one}, {fit}"
