@@ -150,6 +150,47 @@ def test_a_processor_that_does_otherwise_is_refused(tmp_path, option):
         facts.of_transformers(tmp_path)
 
 
+TOLD = {"image_mean": [0.1, 0.2, 0.3], "image_std": [0.4, 0.5, 0.6], "resample": 2}
+BRIEF = {  # what files leave to the class, or wrote in former years
+    "a CLIP of one number": {**TOLD, "feature_extractor_type": "CLIPFeatureExtractor", "size": 32, "crop_size": 32},
+    "a DeiT of numbers": {**TOLD, "feature_extractor_type": "DeiTFeatureExtractor", "size": 36, "crop_size": 32},
+    "a ViT of one number": {**TOLD, "feature_extractor_type": "ViTFeatureExtractor", "size": 32},
+    "a crop that goes without saying": {**TOLD, "image_processor_type": "CLIPImageProcessor", "size": {"shortest_edge": 36}, "crop_size": {"height": 32, "width": 32}},
+    "nothing but its class": {"image_processor_type": "BitImageProcessor"},
+    "no mean, not normalised": {"image_processor_type": "ViTImageProcessor", "do_normalize": False},
+    "one mean for all": {**TOLD, "image_processor_type": "ViTImageProcessor", "image_mean": 0.5, "image_std": 0.5},
+    "not rescaled": {"image_processor_type": "ViTImageProcessor", "do_rescale": False, "image_mean": [25.0, 50.0, 76.0], "image_std": [100.0, 120.0, 150.0]},
+    "a rectangle": {**TOLD, "image_processor_type": "ViTImageProcessor", "size": {"height": 32, "width": 48}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", BRIEF)
+def test_what_a_processor_does_without_saying_is_known(tmp_path, kind):
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps(BRIEF[kind]))
+    name = str(BRIEF[kind].get("image_processor_type") or BRIEF[kind]["feature_extractor_type"])
+    name = name.replace("FeatureExtractor", "ImageProcessor") + "Pil"
+    theirs = getattr(hf, name).from_pretrained(tmp_path)
+    ours = Preprocess(**facts.of_transformers(tmp_path))
+    near(ours, lambda p: torch.as_tensor(theirs(p)["pixel_values"][0]), exact=False)
+
+
+@pytest.mark.parametrize(
+    ("told", "takes"),
+    [
+        ({"image_processor_type": "BitImageProcessor", "do_center_crop": False}, "all of one size"),
+        ({"image_processor_type": "ConvNextImageProcessor", **TOLD, "size": 64, "crop_pct": 0.9}, "without crop_pct"),
+        ({"image_processor_type": "OddImageProcessor"}, "whose file tells size, resample"),
+        ({"image_processor_type": "CLIPImageProcessor", "size": {"shortest_edge": 40}, "crop_size": 64}, "no more than there is"),
+        ({"image_processor_type": "CLIPImageProcessor", "size": {"shortest_edge": 72, "longest_edge": 80}}, "of a size in pixels"),
+        ({"image_processor_type": "DeiTImageProcessor", "size": 64, "crop_size": {"height": 48, "width": 32}}, "the same share"),
+    ],
+)  # fmt: skip
+def test_a_processor_that_cannot_be_followed_is_refused(tmp_path, told, takes):
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps(told))
+    with pytest.raises(UserError, match=f"takes a picture processor .*{takes}.*: remove its file"):
+        facts.of_transformers(tmp_path)
+
+
 def test_a_folder_without_a_processor_says_nothing(tmp_path):
     assert facts.of_transformers(tmp_path) == {}
     (tmp_path / "preprocessor_config.json").write_text("[1]")

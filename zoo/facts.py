@@ -3,12 +3,14 @@ weights, from timm's list of its own, and back."""
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from zoo.errors import OptionError, UserError
+from zoo.errors import cut as cut_short
 from zoo.shapes import pair
 
 PROCESSOR, PROCESSORS = "preprocessor_config.json", "processor_config.json"
@@ -48,32 +50,76 @@ def known_to_timm(name: str) -> dict[str, Any]:
     return of_timm(config.to_dict())
 
 
+HALF = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}
+IMAGENET = {"image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225]}
+OPENAI = {"image_mean": [0.48145466, 0.4578275, 0.40821073],
+          "image_std": [0.26862954, 0.26130258, 0.27577711]}  # fmt: skip
+EDGE = {**OPENAI, "size": {"shortest_edge": 224}, "crop_size": 224, "resample": 3,
+        "do_center_crop": True}  # fmt: skip
+# What a processor of transformers does where its file says nothing, by its class.
+PROCESSORS_OF: dict[str, Mapping[str, Any]] = {
+    "ViT": {**HALF, "size": 224, "resample": 2},
+    "DINOv3ViT": {**IMAGENET, "size": 224, "resample": 2},
+    "Beit": {**HALF, "size": 224, "resample": 3, "crop_size": 224},
+    "Siglip": {**HALF, "size": 224, "resample": 3},
+    "DeiT": {**HALF, "size": 256, "resample": 3, "crop_size": 224, "do_center_crop": True},
+    "CLIP": EDGE,
+    "Bit": EDGE,  # DINOv2's
+}
+SIDES = ("height", "width")
+SHORTEST = ("CLIP", "Bit", "Siglip")  # a size that is one number is the shorter side's
+
+
 def of_transformers(folder: Path) -> dict[str, Any]:
-    """A folder's preprocessor_config.json, or what processor_config.json says of pictures ->
-    arguments of Preprocess, those that it says.
+    """A folder's preprocessor_config.json, or what processor_config.json says of pictures, and
+    beyond it what its class does -> arguments of Preprocess; {} where there is no such file.
 
     UserError for a picture processor that does what Preprocess cannot.
     """
     given = read(folder / PROCESSOR) or read(folder / PROCESSORS).get("image_processor") or {}
-    if not isinstance(given, Mapping) or not given.get("image_mean"):
+    if not isinstance(given, Mapping) or not given:
         return {}
-    if given.get("do_resize") is False or given.get("do_pad"):
-        wants = "load takes a picture processor that resizes and does not pad"
-        raise UserError(f"{wants}; that of {folder} does not")
-    found: dict[str, Any] = {"mean": given["image_mean"], "std": given["image_std"]}
-    if given.get("do_normalize") is False:
+    named = str(given.get("image_processor_type") or given.get("feature_extractor_type") or "ViT")
+    kind = re.sub("(ImageProcessor(Fast|Pil)?|FeatureExtractor)$", "", named)
+    known = PROCESSORS_OF.get(kind, {})
+    told = {**known, **{key: value for key, value in given.items() if value is not None}}
+    lacks = [k for k in ("size", "resample", *HALF) if k not in told]
+    size, cut = told.get("size"), told.get("crop_size")
+    if isinstance(size, int) and kind in SHORTEST:
+        size = {"shortest_edge": size}
+    named_by = {k for k, v in size.items() if v} if isinstance(size, Mapping) else {*SIDES}
+    edge = named_by == {"shortest_edge"}
+    resized, kept = sides(size), sides(cut if told.get("do_center_crop") else size)
+    for wrong, what in (
+        (lacks, f"whose file tells {', '.join(lacks)}, or of {', '.join(PROCESSORS_OF)}"),
+        (told.get("do_resize") is False or told.get("do_pad"), "that resizes and does not pad"),
+        (told.get("crop_pct") is not None, "without crop_pct"),
+        (not resized or not kept or not (edge or named_by == {*SIDES}),
+         "of a size in pixels, of the shorter side or of both"),
+        (edge and not told.get("do_center_crop"), "whose pictures are all of one size"),
+        (edge and kept and kept[0] != kept[1], "that cuts a square of the shorter side"),
+        (resized and kept and any(k > r for k, r in zip(kept, resized, strict=True)),
+         "that cuts no more than there is"),
+        (resized and kept and kept[0] * resized[1] != kept[1] * resized[0],
+         "that cuts the same share of both sides"),
+    ):  # fmt: skip
+        if wrong:
+            got = f"that of {folder} is {cut_short(named)} and does otherwise"
+            raise UserError(f"load takes a picture processor {what}; {got}: remove its file, and "
+                            "pictures are read as the model's family reads them")  # fmt: skip
+    assert resized and kept
+    found: dict[str, Any] = {"mean": told["image_mean"], "std": told["image_std"]}
+    found = {k: v if isinstance(v, (list, tuple)) else (v,) for k, v in found.items()}
+    if told.get("do_normalize") is False:
         found = {"mean": (0.0,), "std": (1.0,)}
-    white = 255 * given.get("rescale_factor", 1 / 255)  # what white becomes before that
+    rescaled = told.get("do_rescale") is not False
+    white = 255 * told.get("rescale_factor", 1 / 255) if rescaled else 255  # what white becomes
     if abs(white - 1) > 1e-6:
         found = {key: [v / white for v in values] for key, values in found.items()}
-    if given.get("resample") in range(len(FILTERS)):
-        found["interpolation"] = FILTERS[given["resample"]]
-    size, cut = given.get("size"), given.get("crop_size") or given.get("size")
-    short = size.get("shortest_edge") if isinstance(size, Mapping) else None
-    found["mode"] = "squash" if short is None else "crop_early"
-    resized, kept = sides(size), sides(cut if given.get("do_center_crop") else size)
-    if resized and kept:
-        found |= {"size": kept, "crop": share(kept[0], resized[0])}
+    if told["resample"] in range(len(FILTERS)):
+        found["interpolation"] = FILTERS[told["resample"]]
+    found |= {"mode": "crop_early" if edge else "squash", "size": kept}
+    found["crop"] = share(kept[0], resized[0])
     return {k: tuple(v) if isinstance(v, list) else v for k, v in found.items()}
 
 
