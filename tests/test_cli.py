@@ -819,3 +819,17 @@ def test_too_much_memory_is_one_sentence(monkeypatch, capsys):
     monkeypatch.setattr("zoo.registry.build_part", fail)
     with pytest.raises(OptionError, match=r"memory does not hold 4e\+03 GB at once"):
         zoo.create("bert_mu")
+
+
+def test_the_home_of_nobody_is_one_sentence(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for words in (
+        ["train", "image_classify/custom", "--data.train", "~nosuch/x"],
+        ["evaluate", "~nosuch/x"],
+        ["predict", "~nosuch/x", "a.png"],
+        ["resume", "~nosuch/x"],
+        ["copy", "image_classify/custom", "~nosuch/x/y"],
+    ):
+        code = cli.main(words)
+        err = capsys.readouterr().err.strip()
+        assert (code, "\n" in err, "does not explain" in err) == (2, False, False) or code == 0, err

@@ -517,6 +517,17 @@ def test_runs_have_folders_of_their_own(options, tmp_path, monkeypatch):
     )
 
 
+@pytest.mark.parametrize("inside", ["run", "runs/deep/run", "."])
+def test_a_folder_within_the_data_is_refused(options, inside):
+    """Else its figures would be a class of the next training."""
+    data = Path(options["data.train"])
+    before = sorted(data.rglob("*"))
+    place = data / "cat" / "new" if inside == "." else data / inside
+    with pytest.raises(UserError, match=r"run.dir takes a folder beside the data; got .* within"):
+        training.train(RECIPE, {**options, "run.dir": str(place)})
+    assert sorted(data.rglob("*")) == before
+
+
 def test_a_folder_that_holds_something_is_refused(options, tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "thesis.tex").write_text("x")
@@ -913,7 +924,9 @@ def test_of_two_runs_that_start_at_once_one_gets_the_folder(tmp_path):
 def test_a_run_that_lost_the_folder_clears_nothing_in_it(tmp_path):
     from zoo.training import Run, resolve
 
-    config = resolve(RECIPE, {"data.train": str(tmp_path), "run.dir": str(tmp_path / "run")}).config
+    config = resolve(
+        RECIPE, {"data.train": str(tmp_path / "pictures"), "run.dir": str(tmp_path / "run")}
+    ).config
     no_rows = SimpleNamespace(rows=dict, val=None)
     late = Run(config, zoo.create("vit_mu_patch8_32", ["a", "b"]), no_rows)  # while it was free
     make_folder(tmp_path / "run")

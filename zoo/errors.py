@@ -2,9 +2,11 @@
 do."""
 
 import difflib
+import os
 import re
 import unicodedata
 from collections.abc import Iterable
+from pathlib import Path
 
 SHOWN, CUT = 8, 200  # so many names at most stand in a sentence, and so much of each
 DIRECTIONS = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
@@ -72,6 +74,11 @@ def some(names: Iterable[object], most: int = SHOWN, between: str = ", ") -> str
     texts = [cut(name) for name in names]
     more = f" and {len(texts) - most} more" if len(texts) > most else ""
     return between.join(texts[:most]) + more
+
+
+def user_path(path: str | os.PathLike[str]) -> Path:
+    """A path as users write it, ~ for a home; that of a user whom there is not stays as it is."""
+    return Path(os.path.expanduser(path))
 
 
 def cut(text: object) -> str:

@@ -21,7 +21,7 @@ from zoo.cli.table import say, write_table
 from zoo.data.layout import ENDINGS as FILES
 from zoo.data.layout import files_below, is_kind
 from zoo.data.table import READERS, is_table
-from zoo.errors import SampleError, UserError, some
+from zoo.errors import SampleError, UserError, some, user_path
 
 MASKS = Path("predicted_masks")  # no folder that training reads masks from
 OTHERS = {  # what a file of another encoding begins with, the longer marks first
@@ -35,7 +35,7 @@ ENDINGS = {".jsonl": "jsonl", ".json": "jsonl", ".csv": "csv", ".txt": "table", 
 def predict(args: argparse.Namespace, flags: Flags) -> int:
     """`zoo predict`: 1 where a sample could not be read, which its row reports."""
     style = choose_format(args.format, args.out)
-    folder = Path(args.model).expanduser()
+    folder = user_path(args.model)
     folder = folder / "model" if (folder / "model").is_dir() else folder
     model = zoo.load(folder)
     kind = getattr(model.record.preprocess, "kind", "picture")
@@ -131,7 +131,7 @@ def refuse_inputs(out: Path | None, words: Sequence[str], kind: str) -> None:
     if out is None or not out.exists():
         return
     for word in words:
-        place = Path(word).expanduser()
+        place = user_path(word)
         found = [place] if place.exists() else map(Path, glob.glob(str(place), recursive=True))
         inner = files_below(place, []) if place.is_dir() else []
         if inner and is_table(place):
@@ -173,7 +173,7 @@ def samples_in(word: str, kind: str, column: Input, alone: bool = True) -> Itera
     """A word of the command -> its samples of that kind, in their order; rows of a table are read
     when it is their turn. UserError for a word that holds none, if it is `alone`; else that is what
     its row says."""
-    path = Path(word).expanduser()
+    path = user_path(word)
     try:
         if glob.has_magic(word) and not path.exists() and kind not in FILES:
             found = find_files(path, kind)
@@ -210,7 +210,7 @@ def lines_of(word: str) -> Iterator[Sample]:
     one. One that is no UTF-8 is told in its row. UserError where the file cannot be read, or says
     of itself that it is of another encoding."""
     try:
-        file = Path(word).expanduser()
+        file = user_path(word)
         data = read_stdin() if word == "-" else file.read_bytes()
     except OSError as error:
         wants = "zoo predict takes texts"

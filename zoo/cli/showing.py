@@ -10,13 +10,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import MISSING
 from itertools import pairwise
-from pathlib import Path
 from textwrap import dedent
 from typing import Any, NamedTuple
 
 from zoo.cli.arguments import Flags
 from zoo.cli.table import write_table
-from zoo.errors import UserError
+from zoo.errors import UserError, user_path
 
 FROM_DATA = "from the data"
 FORMS = {  # what a model section begins with
@@ -84,7 +83,7 @@ def own_options(
     if not any(form in sections for form in MODEL_FORMS):
         return  # one must still be given
     place = str(sections.get("load", ""))
-    if place.count("/") == 1 and not Path(place).expanduser().exists():
+    if place.count("/") == 1 and not user_path(place).exists():
         return  # of the Hub: nothing is fetched to be shown
     kind = KINDS[recipe.split("/")[0]]
     prepare = stand_in(kind)

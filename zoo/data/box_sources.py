@@ -11,7 +11,7 @@ from zoo.data.layout import existing_folder, find_splits
 from zoo.data.pairs import Pairs, Source, pairs_in
 from zoo.data.splits import Column
 from zoo.data.table import is_table, place_of, read_tables
-from zoo.errors import UserError
+from zoo.errors import UserError, user_path
 from zoo.inputs.names import listed
 
 CORNERS = (("x0", "y0", "x1", "y1"), ("xmin", "ymin", "xmax", "ymax"), ("x1", "y1", "x2", "y2"))
@@ -22,7 +22,7 @@ def sources_in(path: Any, key: str, config: Any) -> tuple[dict[str, Source], lis
     with a file of COCO's; such a file; a folder of COCO's own layout; or a table with boxes -> the
     pictures of each split with what is told of them, and notes."""
     notes: list[str] = []
-    file = Path(str(path)).expanduser()
+    file = user_path(str(path))
     alone = coco_file(file) if file.suffix.lower() == ".json" and file.is_file() else None
     if alone is None and is_table(path):
         return table_sources(path, key, config)

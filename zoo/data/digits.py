@@ -17,7 +17,7 @@ from PIL import Image
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from zoo.errors import UserError
+from zoo.errors import UserError, user_path
 
 TEST_SHARE, SEED, WHITE = 0.2, 0, 16  # scikit-learn's pixels run from 0 to 16
 
@@ -28,7 +28,7 @@ def write_digits(folder: str | Path) -> Path:
     Written once: all files or none, and a folder that has them already is left as it is. UserError
     if something else is there, or if it cannot be written.
     """
-    folder = Path(folder).expanduser()
+    folder = user_path(folder)
     digits: Any = load_digits()
     files = _files(digits.target)
     if folder.exists():

@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 
-from zoo.errors import UserError, suggest
+from zoo.errors import UserError, suggest, user_path
 from zoo.inputs import clean_label
 from zoo.inputs.image import SUFFIXES as PICTURES
 from zoo.inputs.names import is_text, listed, printable
@@ -63,7 +63,7 @@ def is_hidden(path: Path, root: Path) -> bool:
 
 def existing_folder(path: str | os.PathLike[str], key: str, kind: str = "picture") -> Path:
     """The path of a folder that is there. UserError that names the key it was given for."""
-    folder = Path(path).expanduser()
+    folder = user_path(path)
     if not is_text(folder):
         raise UserError(
             f"{key} takes a folder with a UTF-8 path; {printable(folder)} is none: rename it"

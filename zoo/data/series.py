@@ -11,7 +11,7 @@ import numpy as np
 from zoo.data.columns import LOOKED_AT, check_column, holds
 from zoo.data.splits import Rows, Splits, Spread, check_spread
 from zoo.data.table import read_tables
-from zoo.errors import UserError
+from zoo.errors import UserError, user_path
 from zoo.inputs.names import listed
 from zoo.inputs.series import Window, numbers_of
 from zoo.inputs.times import CLOCK, check_steps, local, moments_of, shown, zone_of
@@ -122,7 +122,7 @@ def read_series(path: Any, key: str, config: Any, target: str | None = None) -> 
     """A table, sorted by time and cut at `config.until`."""
     tables = read_tables(path, key)
     table: Any = next(iter(tables.values()))
-    where, names, notes = Path(str(path)).expanduser(), table.column_names, []
+    where, names, notes = user_path(str(path)), table.column_names, []
     if len(tables) > 1:
         raise UserError(f"{key} of a series takes one table; {where} has {listed(tables)}")
     time, why = time_of(table, config.time)

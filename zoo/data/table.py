@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from zoo.data.delimited import fault_in, head_of, short_rows
 from zoo.data.layout import SPLIT_NAMES
-from zoo.errors import UserError
+from zoo.errors import UserError, user_path
 from zoo.inputs.names import listed
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ TAKES = f"a table ({', '.join(READERS)}), a saved dataset's folder or {HUB}NAME[
 
 def is_table(path: str | os.PathLike[str]) -> bool:
     """Whether `read_tables` reads it: by its ending, by what lies in the folder, or as a name."""
-    file = Path(path).expanduser()
+    file = user_path(path)
     return (
         str(path).startswith(HUB)
         or file.suffix.lower() in READERS
@@ -54,7 +54,7 @@ def read_tables(path: str | os.PathLike[str], key: str) -> "dict[str, Dataset]":
     """
     import datasets
 
-    file = Path(path).expanduser()
+    file = user_path(path)
     with _quiet(datasets):
         try:
             if str(path).startswith(HUB):
@@ -228,7 +228,7 @@ def _names_files(file: Path) -> bool:
 
 def place_of(path: Any, split: str) -> Path:
     """Where a split's table lies: the folder below which its cells name files, or the file."""
-    root = Path(str(path)).expanduser()
+    root = user_path(str(path))
     if not root.is_dir() or _saved(root):
         return root
     file = _split_files(root).get(split)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 from torch import Tensor
 
-from zoo.errors import UserError
+from zoo.errors import UserError, user_path
 from zoo.inputs.prepare import Prepare, pad_together
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def read_tokenizer(path: str | Path) -> str:
     """A tokenizer.json -> its JSON, with the special tokens that it lacks added."""
     from tokenizers import Tokenizer
 
-    file = Path(path).expanduser()
+    file = user_path(path)
     try:
         tokenizer = Tokenizer.from_str(file.read_text("utf-8"))
     except Exception as error:  # the library raises bare ones

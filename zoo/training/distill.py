@@ -1,13 +1,12 @@
 """A small model that learns from a large one beside its labels."""
 
-from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from zoo.errors import UserError, some
+from zoo.errors import UserError, some, user_path
 from zoo.inputs import Preprocess
 from zoo.loading import load
 from zoo.model import Model
@@ -73,7 +72,7 @@ def teacher_for(config: Config, student: Model) -> Teacher:
 
 def from_zoo(where: str) -> tuple[nn.Module, Preprocess, tuple[str, ...] | None, int]:
     """A model of ours, or of another library's that we have -> it, how it sees, its classes."""
-    run = Path(where).expanduser() / "model"
+    run = user_path(where) / "model"
     model = load(str(run) if run.is_dir() else where)
     prepare, config = model.record.preprocess, getattr(model.head, "config", None)
     if not isinstance(prepare, Preprocess) or getattr(config, "target", None) != "label":
@@ -88,7 +87,7 @@ def from_timm(where: str) -> tuple[nn.Module, Preprocess, tuple[str, ...] | None
     from timm.data.config import resolve_data_config
 
     name = where.removeprefix(TIMM)
-    place = f"local-dir:{name}" if Path(name).expanduser().is_dir() else name
+    place = f"local-dir:{name}" if user_path(name).is_dir() else name
     try:
         model: Any = timm.create_model(place, pretrained=True)
     except Exception as error:  # its own, the Hub's, a file's

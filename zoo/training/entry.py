@@ -9,7 +9,7 @@ from typing import Any
 
 from zoo.data.sources import refuse_column
 from zoo.data.table import is_table
-from zoo.errors import UserError, some
+from zoo.errors import UserError, some, user_path
 from zoo.loading import load
 from zoo.training import recipes
 from zoo.training.config import Config, Resolved, flatten, placing, resolve
@@ -47,7 +47,7 @@ def resume(run: str | Path, main: Callable[[Config], RunResult] | None = None) -
     """
     if not isinstance(run, str | Path):
         raise UserError(f"resume takes the path of a run; got {run!r}")
-    folder = Path(run).expanduser()
+    folder = user_path(run)
     if not (folder / "config.yaml").is_file():
         raise UserError(f"resume takes the folder of a run; got {folder}, without a config.yaml")
     if (known := ending(folder)) is not None:
@@ -91,7 +91,7 @@ def evaluate(
     if not isinstance(run, str | Path) or not isinstance(test, str | Path | None):
         wants = "evaluate takes the paths of a run and of test data"
         raise UserError(f"{wants}; got {run!r} and {test!r}")
-    folder = Path(run).expanduser()
+    folder = user_path(run)
     if not (folder / "config.yaml").is_file():
         raise UserError(f"evaluate takes the folder of a run; got {folder}, without a config.yaml")
     given = flatten(overrides or {})
@@ -100,7 +100,7 @@ def evaluate(
             raise UserError(f"evaluate takes {', '.join(READING)} beside a run; got {key}")
     test = given.pop("data.test", None) if test is None else test
     if test is not None:
-        place = Path(test).expanduser()
+        place = user_path(test)
         if not place.is_dir() and not is_table(test):
             wants = "evaluate takes --data.test FOLDER or TABLE"
             raise UserError(f"{wants}; got {test}, which is no folder")

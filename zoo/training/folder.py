@@ -12,7 +12,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from zoo.errors import UserError
+from zoo.data.table import is_table
+from zoo.errors import UserError, user_path
 from zoo.training import environment
 from zoo.training.config import Config
 
@@ -22,9 +23,10 @@ FOLDER_OF_RANK_0 = "ZOO_RUN_DIR"  # how the processes that Lightning starts lear
 
 def choose_folder(config: Config, main: bool, occupied: Callable[[Path, Config], str]) -> Path:
     """`run.dir`, or runs/<recipe>/<time>. UserError where there is something already; of a run,
-    `occupied` tells what to do."""
+    `occupied` tells what to do. The same for one within a folder of data, whose files it would
+    become."""
     if config.run.dir is not None:
-        folder = Path(config.run.dir).expanduser()
+        folder = user_path(config.run.dir)
     elif main:
         folder = Path("runs", config.recipe, time.strftime("%Y-%m-%d_%H-%M-%S"))
         while folder.exists():
@@ -47,6 +49,16 @@ def choose_folder(config: Config, main: bool, occupied: Callable[[Path, Config],
         raise UserError(f"run.dir takes a new or an empty folder; {got}")
     if is_file:
         raise UserError(f"run.dir takes a folder; got {folder}, a file: give another --run.dir")
+    for key in ("train", "val", "test"):
+        source = getattr(config.data, key)
+        place = user_path(source) if isinstance(source, str) else None
+        if place is None or not place.is_dir() or is_table(place):
+            continue
+        if folder.resolve().is_relative_to(place.resolve()):
+            got = f"got {folder} within data.{key}, {source}, which would read it"
+            raise UserError(
+                f"run.dir takes a folder beside the data; {got}: give another --run.dir"
+            )
     return folder
 
 
@@ -101,7 +113,7 @@ def absolute(config: Config) -> Config:
     """The config with whole paths of data and of a loaded model, to be used from any folder."""
 
     def whole(value: Any) -> Any:
-        path = Path(value).expanduser() if isinstance(value, str) else None
+        path = user_path(value) if isinstance(value, str) else None
         return str(path.absolute()) if path and path.exists() else value  # not hf:NAME, nor a date
 
     names = ("train", "val", "test", "tokenizer")

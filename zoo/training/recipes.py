@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from zoo.errors import UserError, suggest
+from zoo.errors import UserError, suggest, user_path
 from zoo.training.places import Given, read, shown
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -47,7 +47,7 @@ def find(recipe: str | Path) -> Path:
     if not isinstance(recipe, str | Path):
         wants = "a recipe is a name, or a YAML file's path"
         raise UserError(f"{wants}; got {recipe!r}: `zoo list recipes` names them")
-    text, path = str(recipe), Path(recipe).expanduser()
+    text, path = str(recipe), user_path(recipe)
     if path.suffix in SUFFIXES:
         if path.is_file():
             return path
@@ -108,7 +108,7 @@ def copy(recipe: str, folder: str | Path) -> list[Path]:
     """Writes a recipe's script and YAML file into `folder`, never over a file; -> both paths."""
     source = find(recipe)
     name = name_of(source, read(source).get("recipe"))
-    script, target = scripts()[name.split("/")[0]], Path(folder).expanduser()
+    script, target = scripts()[name.split("/")[0]], user_path(folder)
     copies = [target / script.name, target / f"{name.split('/')[1]}.yaml"]
     for path in copies:
         if path.exists() or path.is_symlink():
