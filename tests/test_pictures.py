@@ -8,6 +8,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 import pytest
 import timm
 import torch
+import torchvision
 import transformers as hf
 from PIL import Image
 from safetensors.torch import save_file
@@ -195,3 +196,21 @@ def test_a_folder_without_a_processor_says_nothing(tmp_path):
     assert facts.of_transformers(tmp_path) == {}
     (tmp_path / "preprocessor_config.json").write_text("[1]")
     assert facts.of_transformers(tmp_path) == {}
+
+
+TORCHVISION = {
+    "vit_base_patch16_224": "vit_b_16", "vit_base_patch32_224": "vit_b_32", "vit_large_patch16_224": "vit_l_16",
+    "vit_large_patch32_224": "vit_l_32", "swin_tiny_patch4_window7_224": "swin_t",
+    "swin_small_patch4_window7_224": "swin_s", "swin_base_patch4_window7_224": "swin_b",
+    "swinv2_tiny_window8_256": "swin_v2_t", "swinv2_small_window8_256": "swin_v2_s", "swinv2_base_window8_256": "swin_v2_b",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TORCHVISION)
+def test_pictures_are_read_as_for_torchvisions_first_weights(name):
+    weights = torchvision.models.get_model_weights(TORCHVISION[name])
+    theirs, size = weights.IMAGENET1K_V1.transforms(), (int(name.rpartition("_")[2]),) * 2
+    ours = Preprocess(size=size, **facts.of_torchvision(name, size))
+    assert (theirs.crop_size, theirs.resize_size) == ([size[0]], [int(size[0] / ours.crop)])
+    assert ours.interpolation == theirs.interpolation.value
+    near(ours, lambda p: theirs(p.convert("RGB")), exact=False)

@@ -31,6 +31,25 @@ def of_timm(config: Mapping[str, Any]) -> dict[str, Any]:
     return {k: tuple(v) if isinstance(v, list) else v for k, v in found.items()}
 
 
+# To what torchvision resizes the shorter side before it cuts, for its first weights of each model.
+RESIZED = {
+    "vit_base_patch16_224": 256, "vit_base_patch32_224": 256, "vit_large_patch16_224": 242,
+    "vit_large_patch32_224": 256, "swin_tiny_patch4_window7_224": 232,
+    "swin_small_patch4_window7_224": 246, "swin_base_patch4_window7_224": 238,
+    "swinv2_tiny_window8_256": 260, "swinv2_small_window8_256": 260, "swinv2_base_window8_256": 272,
+}  # fmt: skip
+
+
+def of_torchvision(name: str, size: tuple[int, int]) -> dict[str, Any]:
+    """A name of ours, (height, width) -> arguments of Preprocess, as the first weights that
+    torchvision has of it for ImageNet-1k are read; those of other sizes are not cut."""
+    told = {ours: tuple(IMAGENET[f"image_{ours}"]) for ours in ("mean", "std")}
+    resized = RESIZED.get(name)
+    how = "bilinear" if resized and name.startswith("vit") else "bicubic"
+    crop = share(size[0], resized or size[0])
+    return {**told, "mode": "crop", "interpolation": how, "crop": crop}
+
+
 def known_to_timm(name: str) -> dict[str, Any]:
     """A name of timm with a tag, "vit_base_patch16_224.augreg_in1k" -> arguments of Preprocess.
 
