@@ -833,3 +833,17 @@ def test_the_home_of_nobody_is_one_sentence(capsys, tmp_path, monkeypatch):
         code = cli.main(words)
         err = capsys.readouterr().err.strip()
         assert (code, "\n" in err, "does not explain" in err) == (2, False, False) or code == 0, err
+
+
+def test_the_help_of_parts_says_what_they_are_here(capsys):
+    cli.main(["train", "text_classify/small_scratch", "--help"])
+    said = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if "--" in line}
+    assert "What is added" in said["--model.adapter.position"]
+    assert "relation of places" in said["--model.backbone.position"]
+    assert "Width inside" in said["--model.backbone.hidden"]
+    assert "branch" in said["--model.backbone.dropout"] and "[q, k, v" in said["--model.lora.of"]
+
+
+def test_an_option_of_the_backbone_is_known_without_its_section():
+    with pytest.raises(OptionError, match=r"no section 'depth'; did you mean 'backbone.depth'"):
+        make_model({"depth": 2, "backbone": {"dim": 8}}, ["a", "b"])

@@ -936,7 +936,7 @@ def test_a_run_that_lost_the_folder_clears_nothing_in_it(tmp_path):
     assert (tmp_path / "run" / "labels.json").read_text() == "the other run's"
 
 
-def test_evaluate_refuses_a_test_that_was_drawn_from_other_data(options, pictures):
+def test_evaluate_refuses_a_test_that_was_drawn_from_other_data(options, pictures, capsys):
     source = pictures / "train"
     given = {**options, "data.train": source, "data.test": 0.25, "data.val": 0.25, "run.epochs": 1}
     result = training.train(RECIPE, given)
@@ -946,6 +946,10 @@ def test_evaluate_refuses_a_test_that_was_drawn_from_other_data(options, picture
     with pytest.raises(UserError, match=r"train has changed since: give --data\.test FOLDER"):
         training.evaluate(result.folder)
     assert training.evaluate(result.folder, pictures / "test")["accuracy"] >= 0
+    capsys.readouterr()
+    training.evaluate(result.folder, source)
+    said = capsys.readouterr().out
+    assert f"{source} is what the run learned from" in said and "hardware: cpu, " in said
     (source / "red" / "0_first.png").unlink()
     assert training.evaluate(result.folder) == result.metrics["test"]
 

@@ -19,10 +19,11 @@ from zoo.errors import UserError, user_path
 
 FROM_DATA = "from the data"
 FORMS = {  # what a model section begins with
-    "name": "one of `zoo list models`, with random weights",
+    "name": "one of `zoo list models`, or such a name of other sizes; random weights",
     "load": "a run, a saved model, or a name of the Hub: its weights, in place of a name",
     "freeze": "body: the head alone learns; a number: what is less deep does not",
     "lora.rank": "of low-rank updates, which learn in place of the body",
+    "lora.of": "the Linears that get them: some of [q, k, v, out, up, down]",
 }
 
 
@@ -162,8 +163,10 @@ def show_keys(recipe: str | None, flags: Flags) -> None:
     draft = collect(recipe, flags) if recipe else None
     values = {k.name: k.default for k in KEYS.values()} if draft is None else draft.values
     for section, kind in SECTIONS.items():
-        print(f"\n{section}: {kind.__doc__}")
         keys = [k for k in KEYS.values() if k.name.startswith(f"{section}.") and k.name in values]
+        if not keys:  # of other recipes
+            continue
+        print(f"\n{section}: {kind.__doc__}")
         rows = [[f"--{k.name}", k.short, shown(values[k.name]), k.help] for k in keys]
         write_table(["", "takes", "value", ""], rows)
     print("\nmodel: name, load or parts, what of it learns, and any option of its parts")
@@ -189,11 +192,15 @@ def columns_of(given: dict[str, Any]) -> Iterator[Option]:
                 yield Option(name, value, shape(name, adapter))
 
 
-def shape(name: str, *configs: type) -> str:
-    """What a plain name such as `depth` says of a model's shape, in a line."""
-    from zoo.nn import attention, backbone, block
+def shape(key: str, *configs: type) -> str:
+    """What a plain name such as `depth`, or one of a part, `adapter.position`, is, in a line."""
+    from zoo.extend import kinds
+    from zoo.nn import attention, backbone, block, mlp
 
-    for kind in (backbone.Stage, block.BlockConfig, attention.AttentionConfig, *configs):
+    section, _, name = key.rpartition(".")
+    parts = kinds(section).values() if section in ("adapter", "head") else ()
+    body = (block.BlockConfig, attention.AttentionConfig, mlp.MlpConfig, backbone.Stage)
+    for kind in (*configs, *(part.Config for part in parts), *body, backbone.BackboneConfig):
         if name in fields_of(kind):
             return fields_of(kind)[name]
     return "Width inside an MLP over that of the model" if name == "ratio" else ""
@@ -210,7 +217,7 @@ def show_model(given: dict[str, Any], own: list[Option]) -> None:
     columns = list(columns_of(given)) if "name" in given else []
     rows += [[f"--model.{o.key}", shown(o.value), o.about] for o in columns]
     known = [*FORMS, *(o.key for o in columns), *(o.key for o in own)]
-    rows += [[f"--model.{k}", shown(v), shape(k.rpartition(".")[2])] for k, v in given.items()
+    rows += [[f"--model.{k}", shown(v), shape(k)] for k, v in given.items()
              if not any(f".{one}".endswith(f".{k}") for one in known)]  # fmt: skip
     write_table(["", "value", ""], rows)
     left = list(own)

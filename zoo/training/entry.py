@@ -105,6 +105,7 @@ def evaluate(
             wants = "evaluate takes --data.test FOLDER or TABLE"
             raise UserError(f"{wants}; got {test}, which is no folder")
         given["data.test"] = str(place.absolute() if place.exists() else test)
+    learned = resolve(folder / "config.yaml").config.data.train
     config = resolve(folder / "config.yaml", given).config
     model = load(folder / "model")
     if KEYS["data.task"].of(config.recipe):  # a table alone may look like another task
@@ -135,8 +136,12 @@ def evaluate(
     task, loaders = Task(model, config), script.loaders(config, splits, model)
     with speaking():
         introduce_data(splits)
+        if test is not None and user_path(test).resolve() == user_path(learned).resolve():
+            log.info(f"data: {test} is what the run learned from, so these figures say nothing of "
+                     "other data")  # fmt: skip
         say_baselines(splits, "test")
-        trainer = make_trainer(config, plan(config))
+        log.info(f"hardware: {(hardware := plan(config))}")
+        trainer = make_trainer(config, hardware)
         trainer.test(task, datamodule=loaders, verbose=False)
     return dict(task.metrics["test"].values)  # type: ignore[arg-type]
 

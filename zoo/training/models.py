@@ -21,6 +21,7 @@ from zoo.inputs.text import train_tokenizer
 from zoo.loading import load
 from zoo.model import Model, Record
 from zoo.nn import Part
+from zoo.nn.backbone import one_stage, option_paths
 from zoo.registry import create
 from zoo.shapes import pair
 from zoo.training.bodies import HEADS, TARGETS, facts_of, for_scenes, put_head, with_head
@@ -49,6 +50,12 @@ ADAPTERS = {
     "series": "Frames",
 }
 
+BODY = {
+    "dim",
+    "depth",
+    "heads",
+    *(p.rpartition(".")[2] for p in option_paths(one_stage(dim=1, depth=1, heads=1))),
+}
 EMPTY: Mapping[str, Any] = {}
 
 
@@ -263,7 +270,8 @@ def assemble(
     """
     for section, given in sections.items():
         if section not in SECTIONS:
-            hint = suggest(section, SECTIONS) or f"; it takes {', '.join(SECTIONS)}"
+            within = section in BODY and f"; did you mean 'backbone.{section}'?"
+            hint = within or suggest(section, SECTIONS) or f"; it takes {', '.join(SECTIONS)}"
             raise OptionError(f"a model of parts has no section {section!r}{hint}", section)
         if not isinstance(given, Mapping):
             wants = f"model.{section} takes options of its own, such as kind"
