@@ -37,6 +37,7 @@ OPTIONS = {  # timm's words for what `create` takes
 }  # fmt: skip
 ALWAYS = ("dynamic_img_size", "dynamic_img_pad", "strict_img_size")  # any size goes through
 AVERAGED = ("dinov3",)  # how families begin that timm pools by the mean where nothing else is said
+BIASED = ("clip",)  # how families begin whose last Linear has a bias in timm alone
 
 
 def build(name: str, **given: Any) -> TimmModel:
@@ -52,6 +53,8 @@ def build(name: str, **given: Any) -> TimmModel:
     options = {k: tuple(v) if isinstance(v, list) else v for k, v in options.items()}
     options |= {k: square(options[k]) for k in ("size", "patch", "window") if k in options}
     options = {**family.facts.get("timm", {}), **options}
+    if family.name.startswith(BIASED):
+        options.setdefault("bias", True)
     model = TimmModel(create(name, classes=classes or 1, **options), options)
     if pool is not None or not classes:
         model.pool_by(classes, pool, "create_model")

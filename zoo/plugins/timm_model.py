@@ -7,6 +7,7 @@ from typing import Any
 from timm.models._features import feature_take_indices
 from torch import Tensor, nn
 
+from zoo.convert import Parts
 from zoo.errors import one_of, require
 from zoo.giving import POOLS
 from zoo.heads import Classify
@@ -31,6 +32,7 @@ class TimmModel(Model):
             k: v for k, v in (given or {}).items() if k not in moved and not k.startswith("head.")
         }
         self.distilled_training = False
+        self.reference = sides(self)
         adapter, stages = self.adapter.config, self.backbone.config.stages
         head: Any = self.head
         self.num_classes = head.config.classes or 0
@@ -221,19 +223,34 @@ class TimmModel(Model):
     ) -> Any:
         """Ours, or in any layout of the family, which is converted: as `create_model` with a
         `checkpoint_path` calls it. ConversionError that names what does not fit."""
-        own = is_own(self, state_dict)
-        state = state_dict if own else converted(self, state_dict)
+        partly = not strict and is_own(self, state_dict)
+        state = state_dict if partly else converted(self, state_dict)
         check_fits(self, misfits(self, state, strict=strict))
         return super().load_state_dict(state, strict=strict, assign=assign)
 
     def set_input_size(
         self, img_size: Any = None, patch_size: Any = None, window_size: Any = None
     ) -> None:
-        """Tables and kernels for other pictures, patches or windows (see `zoo.load`)."""
+        """Tables and kernels for other pictures, patches or windows.
+
+        Windows that are not given keep their share of the grid, as in timm.
+        """
         wanted = {"size": img_size, "patch": patch_size, "window": window_size}
         options = {key: value for key, value in wanted.items() if value is not None}
+        options = {k: tuple(v) if isinstance(v, list) else v for k, v in options.items()}
+        window, grid = self.reference
+        if window is not None and window_size is None and options:
+            config = replace(
+                self.adapter.config,
+                size=pair(options.get("size", self.adapter.config.size)),
+                patch=pair(options.get("patch", self.adapter.config.patch)),
+            )
+            shares = zip(window, Parts(config).grid, grid, strict=True)
+            options["window"] = tuple(max(1, w * new // old) for w, new, old in shares)
         if options and (new := resized(self, options)):
             self.adapter, self.backbone, self.record = new.adapter, new.backbone, new.record
+        if window_size is not None:
+            self.reference = sides(self)
 
     def set_grad_checkpointing(self, enable: bool = True) -> None:
         """Whether blocks are computed again in the backward pass."""
@@ -259,3 +276,10 @@ class TimmModel(Model):
             "stem": r"^adapter",
             "blocks": [*(stages if several else fine), (r"^backbone\.norm", (KEPT,))],
         }
+
+
+def sides(model: Any) -> tuple[tuple[int, int] | None, tuple[int, int]]:
+    """-> (the window, or None, and the grid of patches that it was chosen for)."""
+    config = model.adapter.config
+    window = getattr(config, "window", None)
+    return (None if window is None else pair(window)), Parts(config).grid

@@ -1,16 +1,18 @@
-"""Weights for our models as timm's: any layout of the family, any size -> our keys, the model's size."""
+"""Weights for our models as timm's: any layout of the family, any size, as the model has them."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from zoo.convert import ConversionError
 from zoo.giving import square
 from zoo.loading import Make, Report, fitting
 from zoo.model import Model, load_state
+from zoo.ops import resize_offsets
 from zoo.resizing import changed
 
 State = Mapping[str, Tensor]
@@ -18,12 +20,25 @@ SIZED = ("size", "patch", "window")  # what `resized` makes weights fit
 
 
 def resized(model: Model, options: Mapping[str, Any]) -> Model:
-    """A model with its weights at other sizes, where and in the mode that it was."""
+    """A model with its weights at other sizes, where and in the mode that it was.
+
+    Windows' tables are resized as timm does it, which is not the bicubic way of `zoo.load`.
+    """
     like = next(model.parameters())
     plain = Model(model.adapter, model.backbone, model.head, model.record)
     report = Report("a model of timm's", "zoo", (), len(plain.state_dict()), (), (), 0)
     plain.record = replace(plain.record, report=plain.record.report or report)
-    return changed(plain, None, options).to(like.device, like.dtype).train(model.training)
+    new = changed(plain, None, options)
+    for key, table in new.named_parameters():
+        if not key.endswith("attn.position.table"):
+            continue
+        kinds = (m.get_submodule(key.removesuffix(".table")).kind for m in (plain, new))
+        source, target = (getattr(kind, "window", None) for kind in kinds)
+        if source is not None and source != target:
+            own = plain.get_parameter(key).detach()
+            rows = torch.cat((own, own.new_zeros(3, own.shape[1])))  # theirs of a first token
+            table.data.copy_(resize_offsets(rows, source, target)[:-3])  # type: ignore[arg-type]
+    return new.to(like.device, like.dtype).train(model.training)
 
 
 def converted(model: Any, state: State) -> dict[str, Tensor]:
@@ -32,7 +47,7 @@ def converted(model: Any, state: State) -> dict[str, Tensor]:
     if is_own(model, state):
         body = {key: tensor for key, tensor in state.items() if not key.startswith("head.")}
         if not misfits(model, body, head=False):
-            return dict(state)
+            return biased(model, dict(state))
         head = {key: tensor for key, tensor in state.items() if key not in body}
     else:
         body, head = state, {}
@@ -41,10 +56,10 @@ def converted(model: Any, state: State) -> dict[str, Tensor]:
         make = Make(model.record.name, columns)
         try:
             if body is state:
-                native, layout = fitting(make, state, None, Path("the state dict"))
+                native, layout = fitting(make, state, None, Path("state dict"))
             else:
                 native, layout = make.build({}, {"head": None}), "zoo"
-            load_state(native, body, layout, assign=True)
+            load_state(native, body, layout, assign=True, where=f"zoo_{make.name}")
         except ConversionError as error:
             errors.append(error)
             continue
@@ -54,8 +69,19 @@ def converted(model: Any, state: State) -> dict[str, Tensor]:
             for key in SIZED
             if getattr(wanted, key, None) != getattr(has, key, None)
         }
-        return {**(resized(native, options) if options else native).state_dict(), **head}
+        made = {**(resized(native, options) if options else native).state_dict(), **head}
+        return biased(model, made)
+    if body is not state:
+        check_fits(model, misfits(model, body, head=False))
     raise min(errors, key=lambda error: len(error.problems))
+
+
+def biased(model: Any, state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """A state dict, with a bias of zeros for the last Linear where timm adds one (CLIP)."""
+    last = state.get("head.out.weight")
+    if last is not None and model.given.get("bias") is True:
+        state.setdefault("head.out.bias", last.new_zeros(len(last)))
+    return state
 
 
 def columns_of(model: Any) -> Iterator[dict[str, Any]]:
@@ -66,6 +92,8 @@ def columns_of(model: Any) -> Iterator[dict[str, Any]]:
     for channels in ({}, {"channels": adapter.channels}):
         for own in ({}, sizes):
             yield {**model.given, **own, **channels}
+            if model.given.get("bias") is True:  # timm's Linear has one where the public has none
+                yield {**model.given, "bias": False, **own, **channels}
 
 
 def is_own(model: Any, state: State) -> bool:
