@@ -81,9 +81,10 @@ class TimmModel(Model):
 
     def forward(self, *inputs: Any, details: tuple[str, ...] = (), **named: Any) -> Any:
         """(B, C, H, W) -> (B, classes), as `Model`; without a pool what `forward_head` gives."""
-        if self.global_pool and not self.distilled:
+        both = self.distilled and (not self.num_classes or self.distilled_training)
+        if self.global_pool and not both:
             return super().forward(*inputs, details=details, **named)
-        wants = "forward takes details of a model that pools, of one token"
+        wants = "forward takes details of a model that gives one answer by a pool"
         require(not details, f"{wants}; got {details}: call zoo.create's model", "details")
         return self.forward_head(self.forward_features(*inputs, **named))
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from zoo.convert import ConversionError
+from zoo.errors import OptionError
 from zoo.giving import square
 from zoo.loading import Make, Report, fitting
 from zoo.model import Model, load_state
@@ -62,6 +63,10 @@ def converted(model: Any, state: State) -> dict[str, Tensor]:
             load_state(native, body, layout, assign=True, where=f"zoo_{make.name}")
         except ConversionError as error:
             errors.append(error)
+            continue
+        except OptionError:  # the model's own size is none that its family takes by name
+            if not errors:
+                raise
             continue
         wanted, has = model.adapter.config, native.adapter.config
         options = {
