@@ -140,7 +140,7 @@ def read_folder(folder: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     takes = f"load takes a folder that model.save wrote ({CONFIG}, {WEIGHTS})"
     try:  # first: where it is broken, the weights may have the name that another library gives them
         read = (folder / CONFIG).is_file()
-        config = json.loads((folder / CONFIG).read_text("utf-8")) if read else None
+        config: Any = json.loads((folder / CONFIG).read_text("utf-8")) if read else None
     except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{takes}; {folder / CONFIG} is not readable JSON: {error}") from error
     missing = [name for name in (CONFIG, WEIGHTS) if not (folder / name).is_file()]

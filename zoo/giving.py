@@ -92,10 +92,12 @@ def timm_files(model: Any) -> Given:
 def timm_pool(model: Any, family: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """timm's words for how a model's tokens become one answer, and ours for what it then builds; of
     a model without a head, those that leave it the last norm. Nothing for a pool without a word."""
-    head, first = model.head and model.head.config, getattr(model.adapter.config, "class_token", 0)
+    head: Any = getattr(model.head, "config", None)
+    first = getattr(model.adapter.config, "class_token", False)
     pool = ("class" if first else "mean") if head is None else getattr(head, "pool", None)
     word = next((word for word, ours in POOLS.items() if ours == pool), None)
-    bias = {"head.bias": head.bias} if hasattr(head, "bias") else {}
+    own = getattr(head, "bias", None)
+    bias = {} if own is None else {"head.bias": own}
     if word is None or family.name == "deit_distilled":  # which always reads both tokens there
         return {}, bias
     words, ours = {"global_pool": word}, {pool_key(family): pool}
