@@ -194,6 +194,8 @@ def test_timm_answers_what_is_given_back(name, options, tmp_path):
 def test_what_another_library_would_answer_otherwise_is_not_given_back(
     option, told, layout, tmp_path
 ):
+    if layout == "timm" and "head.bias" in option:
+        return  # there zeros are one
     model = built(VIT, depth=12, size=32, **option)
     with pytest.raises(OptionError) as error:
         model.save(tmp_path / "out", layout=layout)
@@ -201,9 +203,7 @@ def test_what_another_library_would_answer_otherwise_is_not_given_back(
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(
-    "args", [{"act_layer": "relu"}, {"global_pool": "avg", "fc_norm": False}, {"mlp_ratio": 2}]
-)
+@pytest.mark.parametrize("args", [{"act_layer": "relu"}, {"global_pool": "max"}, {"mlp_ratio": 2}])
 def test_model_args_without_a_word_of_ours_are_refused(args, tmp_path):
     built(VIT, depth=1, size=32).save(tmp_path / "out", layout="timm")
     file = tmp_path / "out" / "config.json"

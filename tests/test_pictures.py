@@ -214,3 +214,12 @@ def test_pictures_are_read_as_for_torchvisions_first_weights(name):
     assert (theirs.crop_size, theirs.resize_size) == ([size[0]], [int(size[0] / ours.crop)])
     assert ours.interpolation == theirs.interpolation.value
     near(ours, lambda p: theirs(p.convert("RGB")), exact=False)
+
+
+def test_weights_of_torchvision_are_read_as_torchvision_does(tmp_path):
+    weights = torchvision.models.ViT_B_32_Weights.IMAGENET1K_V1
+    peer = torchvision.models.vit_b_32(weights=None)
+    torch.save(peer.state_dict(), tmp_path / "vit.pth")
+    prepare = zoo.load(tmp_path / "vit.pth", name="vit_base_patch32_224").record.preprocess
+    assert isinstance(prepare, Preprocess)
+    near(prepare, lambda p: weights.transforms()(p.convert("RGB")), exact=False)

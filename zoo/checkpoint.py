@@ -1,12 +1,12 @@
 """Models as files: safetensors and JSON, never pickle, never half a folder."""
 
+import contextlib
 import hashlib
 import json
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from zoo.errors import UserError
+from zoo.errors import UserError, cut
 from zoo.weights import read_safetensors
 
 CONFIG, WEIGHTS, FORMAT = "config.json", "model.safetensors", 1
@@ -27,9 +27,13 @@ def write_folder(
     """Write CONFIG and WEIGHTS, whole, or leave the folder as it was.
 
     Interrupted between the two files of an existing folder, it is refused by `read_folder`, never
-    half read. UserError where it cannot be written; other files of an existing folder stay.
+    half read. UserError where it cannot be written, or would take the place of another library's
+    files; other files of an existing folder stay.
     """
     folder = place_of(folder)
+    wants = "save takes a folder without another library's model"
+    if not is_ours(folder):
+        raise UserError(f"{wants}; {folder} holds one: name another folder")
     tensors = {key: tensor.detach().contiguous().cpu() for key, tensor in state.items()}
     plain = json.dumps(config, sort_keys=True)
     pair = hashlib.sha256(plain.encode()).hexdigest()[:16]  # which config goes with which weights
@@ -37,7 +41,7 @@ def write_folder(
     with beside(folder, "save takes a folder it can write to") as scratch:
         (scratch / CONFIG).write_text(text + "\n", "utf-8")
         metadata = {"format": "pt", "pair": pair}
-        safetensors.torch.save_file(tensors, scratch / WEIGHTS, metadata)
+        write_tensors(tensors, scratch / WEIGHTS, metadata)
         if folder.exists():
             for name in (WEIGHTS, CONFIG):
                 os.replace(scratch / name, folder / name)
@@ -46,7 +50,7 @@ def write_folder(
     return folder
 
 
-@contextmanager
+@contextlib.contextmanager
 def beside(folder: Path, wants: str) -> Iterator[Path]:
     """A new folder beside another, to be written and then to take its place; gone where it did not.
     UserError, after what `wants` says, where something cannot be written."""
@@ -54,8 +58,8 @@ def beside(folder: Path, wants: str) -> Iterator[Path]:
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-        scratch.chmod(0o755)
-        yield scratch
+        (inner := scratch / "new").mkdir()  # with the rights of any new folder
+        yield inner
     except (OSError, SafetensorError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise UserError(f"{wants}; {folder} cannot be written: {reason}") from error
@@ -64,11 +68,43 @@ def beside(folder: Path, wants: str) -> Iterator[Path]:
             shutil.rmtree(scratch, ignore_errors=True)
 
 
+def write_tensors(tensors: Mapping[str, Tensor], file: Path, metadata: dict[str, str]) -> None:
+    """A new safetensors file, with the rights of any new file: safetensors gives its own fewer."""
+    file.touch()
+    rights = file.stat().st_mode & 0o777
+    safetensors.torch.save_file(dict(tensors), file, metadata)
+    file.chmod(rights)
+
+
+def is_ours(folder: Path) -> bool:
+    """Whether we wrote what is at the places of CONFIG and WEIGHTS, or nothing is there."""
+    try:
+        if (folder / CONFIG).is_file():
+            return "zoo" in json.loads((folder / CONFIG).read_text("utf-8"))
+        if (folder / WEIGHTS).is_file():  # the first of the two that is written
+            return "pair" in read_safetensors(folder / WEIGHTS)[1]
+    except (OSError, ValueError, TypeError, RecursionError):
+        return False
+    return True
+
+
+def path_of(where: str | Path, wants: str) -> Path:
+    """A path whose `~` is a home. UserError, after what it `wants`, for what no path can be."""
+    try:
+        place = Path(where).expanduser()
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            place.stat()
+    except (OSError, RuntimeError, ValueError) as error:
+        reason = str(getattr(error, "strerror", None) or error).rstrip(".")
+        raise UserError(f"{wants}; {cut(ascii(str(where)))} is none: {reason}") from error
+    return place
+
+
 def place_of(folder: Any) -> Path:
     """The path of a folder to write. UserError for what is none, and for no name at all."""
     if not isinstance(folder, str | Path) or not str(folder).strip():
         raise UserError(f"save takes a folder, as text or a Path; got {folder!r}")
-    return Path(folder).expanduser()
+    return path_of(folder, "save takes a folder")
 
 
 def write_foreign(
@@ -86,7 +122,7 @@ def write_foreign(
         for name, content in files.items():
             (scratch / name).write_text(json.dumps(content, indent=2) + "\n", "utf-8")
         if weights.endswith(".safetensors"):
-            safetensors.torch.save_file(tensors, scratch / weights, {"format": "pt"})
+            write_tensors(tensors, scratch / weights, {"format": "pt"})
         else:
             torch.save(tensors, scratch / weights)
         os.replace(scratch, folder)
@@ -98,18 +134,19 @@ def read_folder(folder: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
 
     UserError says what is missing or broken.
     """
-    folder = Path(folder).expanduser()
+    folder = path_of(folder, "load takes a folder")
     if not (folder / CONFIG).exists() and (folder / "model" / CONFIG).is_file():
         folder = folder / "model"  # a run's folder stands for the model in it
     takes = f"load takes a folder that model.save wrote ({CONFIG}, {WEIGHTS})"
+    try:  # first: where it is broken, the weights may have the name that another library gives them
+        read = (folder / CONFIG).is_file()
+        config: Any = json.loads((folder / CONFIG).read_text("utf-8")) if read else None
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(f"{takes}; {folder / CONFIG} is not readable JSON: {error}") from error
     missing = [name for name in (CONFIG, WEIGHTS) if not (folder / name).is_file()]
     if missing:
         lacks = f"has no {' and no '.join(missing)}" if folder.is_dir() else "is a file"
         raise UserError(f"{takes}; {folder} {lacks if folder.exists() else 'does not exist'}")
-    try:
-        config = json.loads((folder / CONFIG).read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise UserError(f"{takes}; {folder / CONFIG} is not readable JSON: {error}") from error
     version = config.get("zoo") if isinstance(config, dict) else None
     if version != FORMAT:
         got = f"{folder / CONFIG} says {version!r}: not written by it"

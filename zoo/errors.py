@@ -71,9 +71,9 @@ def one_of(owner: str, option: str, value: object, choices: Iterable[str]) -> st
 
 def some(names: Iterable[object], most: int = SHOWN, between: str = ", ") -> str:
     """ "a, b, c", or "a, b and 7 more", as names stand in a sentence."""
-    texts = [cut(name) for name in names]
-    more = f" and {len(texts) - most} more" if len(texts) > most else ""
-    return between.join(texts[:most]) + more
+    every = list(names)
+    more = f" and {len(every) - most} more" if len(every) > most else ""
+    return between.join(cut(name) for name in every[:most]) + more
 
 
 def user_path(path: str | os.PathLike[str]) -> Path:

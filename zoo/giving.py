@@ -31,6 +31,11 @@ ARGS = {
     "num_heads": "heads",
 }  # timm's words of model_args, and our columns
 POOLS = {"token": "class", "avg": "mean", "map": "attention"}  # timm's words, and ours
+# Where timm's builder puts the last norm: as it is told (`fc_norm`), or behind a mean and before
+# any other pool; of other families it stays where it is.
+TOLD = {"vit", "vit_gap", "deit", "deit3", "mae", "dinov2", "dinov2_giant",
+        "siglip", "siglip_gap", "clip", "clip_quickgelu"}  # fmt: skip
+BY_POOL = {"eva", "eva02", "eva02_larger", "beit", "beitv2"}
 # timm's keys of the last Linear, else "head", and of the first, else "patch_embed.proj".
 CLASSIFIERS, STEMS = {"swin": "head.fc", "swinv2": "head.fc"}, {"naflex": "embeds.proj"}
 MASKED = {"dinov2": 1, "dinov2_with_registers": 1, "dinov3_vit": 2}  # axes before the width
@@ -71,10 +76,52 @@ def timm_files(model: Any) -> Given:
             sized[word] = own[column] = value
     if record.family in STEMS:  # there a table is of another size than pictures, unless it is unset
         sized["pos_embed_grid_size"] = None
+    words, pooled = timm_pool(model, family)
+    sized, own = sized | words, own | pooled
     check_same(model, record.name, {**family.facts.get("timm", {}), **own}, "timm")
+    state = model.state_for("timm")
+    if model.head is not None and not getattr(model.head.config, "bias", True):
+        for key in [f"{told['classifier']}.weight", "head_dist.weight"]:  # theirs have a bias
+            if key in state:
+                state[key.replace("weight", "bias")] = state[key].new_zeros(len(state[key]))
     config = {"architecture": name, "num_classes": classes, "num_features": model.backbone.dim,
               "pretrained_cfg": {**told, "tag": tag}, "model_args": sized}  # fmt: skip
-    return model.state_for("timm"), {"config.json": config}, WEIGHTS
+    return state, {"config.json": config}, WEIGHTS
+
+
+def timm_pool(model: Any, family: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """timm's words for how a model's tokens become one answer, and ours for what it then builds; of
+    a model without a head, those that leave it the last norm. Nothing for a pool without a word."""
+    head: Any = getattr(model.head, "config", None)
+    first = getattr(model.adapter.config, "class_token", False)
+    pool = ("class" if first else "mean") if head is None else getattr(head, "pool", None)
+    word = next((word for word, ours in POOLS.items() if ours == pool), None)
+    own = getattr(head, "bias", None)
+    bias = {} if own is None else {"head.bias": own}
+    if word is None or family.name == "deit_distilled":  # which always reads both tokens there
+        return {}, bias
+    words, ours = {"global_pool": word}, {pool_key(family): pool}
+    behind = head is not None and getattr(head, "norm", "none") == "layer"
+    if family.name in TOLD:
+        words |= {"fc_norm": behind}
+    elif family.name in BY_POOL:
+        behind = word == "avg" and head is not None
+    elif head is not None:
+        behind = None
+    if behind is not None:
+        ours |= norms(behind, model.backbone.config.eps)
+    return words, ours | bias
+
+
+def pool_key(family: Any) -> str:
+    """Our option of how a family pools."""
+    return "pool" if "pool" in inspect.signature(family.build).parameters else "head.pool"
+
+
+def norms(behind: bool, eps: float) -> dict[str, Any]:
+    """Our options where the last norm is behind the pool, or before it."""
+    there = {"head.norm": "layer", "head.eps": eps, "backbone.norm": "none"}
+    return there if behind else {"head.norm": "none", "backbone.norm": "layer"}
 
 
 # Options that change no answer of a model at its own size.

@@ -4,6 +4,7 @@ What was done with each tensor is said in a report, and every tensor that does n
 error, which names the first few.
 """
 
+import inspect
 import logging
 import re
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,7 @@ from zoo.convert import ConversionError, detect
 from zoo.errors import OptionError, UserError, require, some, suggest
 from zoo.extend import families
 from zoo.families import Family
+from zoo.inputs import Preprocess
 from zoo.model import Model, load_state, parts_of
 from zoo.registry import from_saved, made_for
 from zoo.resizing import changed
@@ -79,7 +81,7 @@ def load(
         raise UserError(f"{takes} as text or a Path; got {where!r}")
     for key, text in (("name", name), ("layout", layout)):
         require(isinstance(text, str | None), f"load takes a {key} as text; got {text!r}", key)
-    place = Path(where).expanduser()
+    place = checkpoint.path_of(where, "load takes a folder, a file or a model of the Hub")
     if not place.exists() and isinstance(where, str) and where.count("/") == 1:
         if place.parent.is_dir():  # a slip in a path, and no name of the Hub
             hint = suggest(place.name, [p.name for p in place.parent.iterdir()])
@@ -148,11 +150,14 @@ def foreign(place: Path, name: str | None, layout: str | None) -> Model:
     carried = len(native.record.carried.get(found, {}))
     report = Report(str(place), found, tuple(notes), len(state) - carried, (), (), carried)
     prepare = native.record.preprocess
+    if isinstance(prepare, Preprocess):
+        told = picture_facts(make, config, file.parent, found, prepare.size)
+        prepare = replace(prepare, **told)
     native.record = replace(
         native.record,
         name=make.listed,
         labels=labels_in(config, native),
-        preprocess=prepare and replace(prepare, **picture_facts(make, config, file.parent)),
+        preprocess=prepare,
         report=report,
     )
     return native
@@ -170,6 +175,8 @@ class Make:
     """The name with a tag of timm's, where it has one."""
     spelled: bool = False
     """Whether the name is that of the whole; else the columns say which it is."""
+    pool: str | None = None
+    """How a config.json of timm says that tokens become one answer, in our word."""
 
     @property
     def family(self) -> Family:
@@ -192,10 +199,27 @@ class Make:
 # What files may hold; last a head without its last Linear, as the pooler of a body.
 HEADS: tuple[dict[str, Any], ...] = (
     {"classes": 1}, {}, {"head": None}, {"head.classes": None})  # fmt: skip
+BIAS = {"classes": 1, "head.bias": True}  # where heads of the family have none as a rule
+
+
+def heads_of(make: Make) -> Sequence[Mapping[str, Any]]:
+    """What a file may hold, the likeliest first. Where timm says how it pools, the last norm may be
+    behind the pool or before it: the tensors tell."""
+    if "classes" not in inspect.signature(make.family.build).parameters:
+        return HEADS
+    _, _, usual = configs_for(make.name, 1, {}, "load")
+    heads = HEADS if getattr(usual["head"], "bias", True) else (HEADS[0], BIAS, *HEADS[1:])
+    if make.pool is None:
+        return heads
+    pool, eps = {giving.pool_key(make.family): make.pool}, usual["backbone"].eps
+    told = [{**pool, **giving.norms(behind, eps)} for behind in (False, True)]
+    bodies = ({}, {"backbone.norm": "layer"})
+    return [{**head, **more} for head in heads for more in (bodies if "head" in head else told)]
 
 
 ARGS = {"img_size": "size", "in_chans": "channels", **giving.ARGS}  # timm's words, and ours
-WITHOUT = ("num_classes", "drop", "dynamic", "strict")  # how such begin that change no answer
+# How such begin that change no answer, or that the tensors tell.
+WITHOUT = ("num_classes", "drop", "dynamic", "strict", "fc_norm", "use_fc_norm")
 
 
 def made_of(name: str | None, config: Mapping[str, Any], place: Path) -> Make:
@@ -228,15 +252,20 @@ def made_of(name: str | None, config: Mapping[str, Any], place: Path) -> Make:
     tag = str((config.get("pretrained_cfg") or {}).get("tag") or known.partition(".")[2])
     tagged = any(family.parse(f"{plain}.{tag}") for family in families()) if tag else False
     spelling = f"{plain}.{tag}" if tagged else plain
-    return Make(spelling, columns, "" if tagged else name or "", spelled=True)
+    pool = giving.POOLS.get(str(args.get("global_pool")))
+    return Make(spelling, columns, "" if tagged else name or "", spelled=True, pool=pool)
 
 
 def usual(name: str, key: str, value: Any) -> bool:
-    """Whether an argument of timm's says what a model by that name is anyway."""
+    """Whether an argument of timm's is one that ours follows, or says what a model by that name is
+    anyway."""
     if key != "global_pool":
         return key == "pos_embed_grid_size" and value is None  # the table is of the pictures' size
-    head = configs_for(name, None, {}, "load")[2]["head"]
-    return giving.POOLS.get(value) == getattr(head, "pool", None)
+    if value != "map":
+        return value in ("token", "avg")
+    takes = "classes" in inspect.signature(find(name, "load")[0].build).parameters
+    head = configs_for(name, 1 if takes else None, {}, "load")[2]["head"]
+    return getattr(head, "pool", None) == giving.POOLS[value]
 
 
 def named(family: Family, columns: Mapping[str, Any]) -> str | None:
@@ -257,16 +286,17 @@ def fitting(
     what is missing and unknown in the nearest."""
     family, errors = make.family, list[ConversionError]()
     built: dict[str, Model] = {}  # most layouts need the same few models
+    heads, keys = heads_of(make), sorted(state)
     if layout is not None and layout not in family.rules:
         hint = suggest(layout, family.rules) or f"; there are {', '.join(family.rules)}"
         raise OptionError(f"load takes a layout of {family.name}; got {layout!r}{hint}", "layout")
     for one in [layout] if layout else family.rules:
         told = family.facts.get(one, {})
-        for head in HEADS:
+        for head in heads:
             key = repr((told, head))
             try:
                 model = built[key] = built.get(key) or make.build(told, head)
-                detect({one: family.rules[one]}, state, model.state_dict(), parts_of(model))
+                detect({one: family.rules[one]}, keys, model.state_dict(), parts_of(model))
             except OptionError as error:
                 if not error.key.startswith("head."):
                     raise
@@ -275,7 +305,7 @@ def fitting(
                 errors.append(error)
                 continue
             if "classes" in head:
-                model = make.build(told, {"classes": classes_in(model, state, one)})
+                model = make.build(told, {**head, "classes": classes_in(model, state, one)})
             return model, one
     nearest = min(errors, key=lambda error: (error.left, len(error.problems)))
     wants = f"{place} is no {family.name} in a layout that is known: {nearest.wants}"
@@ -307,11 +337,15 @@ def labels_in(config: Mapping[str, Any], model: Model) -> tuple[str, ...] | None
     return found if own else None
 
 
-def picture_facts(make: Make, config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+def picture_facts(
+    make: Make, config: Mapping[str, Any], folder: Path, layout: str, size: tuple[int, int]
+) -> dict[str, Any]:
     """What timm's config.json or list, or transformers' preprocessor_config.json, says of
-    pictures."""
+    pictures; torchvision writes nothing, and reads all its weights alike."""
     told = config.get("pretrained_cfg")
     if isinstance(told, Mapping):
         return facts.of_timm(told)
+    if layout.startswith("torchvision"):
+        return facts.of_torchvision(make.listed or "", size)
     listed = "." in make.tagged
     return facts.known_to_timm(make.tagged) if listed else facts.of_transformers(folder)

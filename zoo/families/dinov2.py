@@ -5,7 +5,7 @@ from zoo.adapters import PatchesConfig
 from zoo.convert import Rule
 from zoo.families import vit
 from zoo.families.dinov2_layouts import CLASSES, RULES, RULES_GIANT
-from zoo.families.family import Configs, Family
+from zoo.families.family import Configs, Family, Sides
 from zoo.heads import ClassifyConfig
 from zoo.nn.backbone import one_stage
 
@@ -22,7 +22,7 @@ GIANT = {  # its MLPs are gated
 }
 
 
-def build(dim: int, depth: int, heads: int, patch: int, size: int = 518, registers: int = 0,
+def build(dim: int, depth: int, heads: int, patch: int, size: Sides = 518, registers: int = 0,
           hidden: int | None = None, channels: int = 3, classes: int | None = None,
           class_row: bool = False, resize: str = "antialias", pool: str = "class") -> Configs:
     """Columns -> configs; `class_row`: registers, and yet a position for the class token. With

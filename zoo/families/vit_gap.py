@@ -17,7 +17,8 @@ def build(**columns: Any) -> Configs:
 
 
 ENDS = "mu_patch8_gap_32 base_patch16_gap_224 huge_patch14_gap_224 huge_patch16_gap_448"
+SIZES = {**vit.SIZES, "base": {**vit.SIZES["base"], "heads": 16}}  # as in timm
 NAMES = tuple(f"vit_{end}" for end in (*ENDS.split(), "giant_patch16_gap_224"))
 PATTERN = vit.PATTERN.replace("_(?P<size>", "_gap_(?P<size>")
 RULES = {"timm": layouts.TIMM}
-VIT_GAP = Family("vit_gap", vit.SIZES, build, RULES, vit.IMAGENET, PATTERN, NAMES)
+VIT_GAP = Family("vit_gap", SIZES, build, RULES, vit.IMAGENET, PATTERN, NAMES)

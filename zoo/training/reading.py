@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from zoo.checkpoint import CONFIG
-from zoo.errors import OptionError, UserError, user_path
+from zoo.checkpoint import CONFIG, path_of
+from zoo.errors import OptionError, UserError
 from zoo.inputs import Prepare, PrepareSeries, PrepareSound, PrepareText
 from zoo.inputs.names import listed
 from zoo.inputs.text import read_tokenizer
@@ -65,7 +65,7 @@ READS = {TEXT: "text", AUDIO: "sound", SERIES: "series"}
 def reading_of(where: str) -> Prepare | None:
     """How a model of ours reads samples, by its config.json alone; None for those of other
     libraries, which know no such reading. UserError as `load` says it."""
-    place = user_path(where)
+    place = path_of(where, "load takes a folder, a file or a model of the Hub")
     if not place.exists() and where.count("/") == 1 and not place.parent.is_dir():
         place = fetch(where)  # a name of the Hub
     place = place.parent if place.is_file() else place
