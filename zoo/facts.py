@@ -108,25 +108,23 @@ def of_transformers(folder: Path) -> dict[str, Any]:
         size = {"shortest_edge": size}
     named_by = {k for k, v in size.items() if v} if isinstance(size, Mapping) else {*SIDES}
     edge = named_by == {"shortest_edge"}
-    resized, kept = sides(size), sides(cut if told.get("do_center_crop") else size)
+    resized = sides(size) or (0, 0)
+    kept = (sides(cut) or (0, 0)) if told.get("do_center_crop") else resized
     for wrong, what in (
         (lacks, f"whose file tells {', '.join(lacks)}, or of {', '.join(PROCESSORS_OF)}"),
         (told.get("do_resize") is False or told.get("do_pad"), "that resizes and does not pad"),
         (told.get("crop_pct") is not None, "without crop_pct"),
-        (not resized or not kept or not (edge or named_by == {*SIDES}),
+        (0 in (*resized, *kept) or not (edge or named_by == {*SIDES}),
          "of a size in pixels, of the shorter side or of both"),
         (edge and not told.get("do_center_crop"), "whose pictures are all of one size"),
-        (edge and kept and kept[0] != kept[1], "that cuts a square of the shorter side"),
-        (resized and kept and any(k > r for k, r in zip(kept, resized, strict=True)),
-         "that cuts no more than there is"),
-        (resized and kept and kept[0] * resized[1] != kept[1] * resized[0],
-         "that cuts the same share of both sides"),
+        (edge and kept[0] != kept[1], "that cuts a square of the shorter side"),
+        (any(k > r for k, r in zip(kept, resized, strict=True)), "that cuts no more than there is"),
+        (kept[0] * resized[1] != kept[1] * resized[0], "that cuts the same share of both sides"),
     ):  # fmt: skip
         if wrong:
             got = f"that of {folder} is {cut_short(named)} and does otherwise"
             raise UserError(f"load takes a picture processor {what}; {got}: remove its file, and "
                             "pictures are read as the model's family reads them")  # fmt: skip
-    assert resized and kept
     found: dict[str, Any] = {"mean": told["image_mean"], "std": told["image_std"]}
     found = {k: v if isinstance(v, (list, tuple)) else (v,) for k, v in found.items()}
     if told.get("do_normalize") is False:
@@ -157,6 +155,18 @@ def sides(size: Any) -> tuple[int, int] | None:
         edge = size.get("shortest_edge")
         size = (size.get("height", edge), size.get("width", edge))
     return None if size is None or None in pair(size) else pair(size)
+
+
+def labels_in(config: Mapping[str, Any], count: int | None) -> tuple[str, ...] | None:
+    """The names of so many classes that a config.json has, one for each."""
+    names = config.get("id2label") or (config.get("pretrained_cfg") or {}).get("label_names")
+    if isinstance(names, list):
+        names = {str(i): name for i, name in enumerate(names)}
+    if not count or not isinstance(names, Mapping):
+        return None
+    found = tuple(str(names.get(str(i), "")) for i in range(count))
+    own = all(found) and len({*found}) == len(found) and found[0] != "LABEL_0"
+    return found if own else None
 
 
 def share(kept: int, resized: int) -> float:

@@ -156,7 +156,7 @@ def foreign(place: Path, name: str | None, layout: str | None) -> Model:
     native.record = replace(
         native.record,
         name=make.listed,
-        labels=labels_in(config, native),
+        labels=facts.labels_in(config, giving.count_of(native)),
         preprocess=prepare,
         report=report,
     )
@@ -322,19 +322,6 @@ def classes_in(model: Model, state: Mapping[str, Tensor], layout: str) -> int:
             got = some(f"{name} {tuple(state[name].shape)}" for name in names)
             raise ConversionError(f"load takes a head that is a matrix; got {got}")
     raise ConversionError(f"no rule of {layout} makes head.out.weight")
-
-
-def labels_in(config: Mapping[str, Any], model: Model) -> tuple[str, ...] | None:
-    """The names of the classes that a config.json has, one for each."""
-    names = config.get("id2label") or (config.get("pretrained_cfg") or {}).get("label_names")
-    count = giving.count_of(model)
-    if isinstance(names, list):
-        names = {str(i): name for i, name in enumerate(names)}
-    if not count or not isinstance(names, Mapping):
-        return None
-    found = tuple(str(names.get(str(i), "")) for i in range(count))
-    own = all(found) and len({*found}) == len(found) and found[0] != "LABEL_0"
-    return found if own else None
 
 
 def picture_facts(

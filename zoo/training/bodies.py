@@ -1,13 +1,14 @@
-"""A body gets the head that a task wants."""
+"""A body gets the head that a task wants; which parts fit a task."""
 
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
 from zoo.adapters.patch import GridConfig
 from zoo.errors import OptionError, one_of
 from zoo.extend import kinds, make
-from zoo.inputs import Preprocess
+from zoo.inputs import Prepare, Preprocess
 from zoo.loading import load
 from zoo.model import Model
 from zoo.nn import Part
@@ -92,3 +93,37 @@ def for_scenes(model: Model, prepare: Any) -> Model:
         model.adapter.config = replace(config, fill=True)
     model.record = replace(model.record, preprocess=prepare(base))
     return model
+
+
+def fitted(prepare: Callable[[], Prepare], adapter: type[Part]) -> Prepare:
+    """What `prepare` makes, as this kind of adapter takes it. OptionError where it does not."""
+    made, takes = prepare(), signature_of(adapter)
+    if made.input and made.input not in takes:
+        fit = names_of("adapter", lambda part: made.input in signature_of(part))
+        wants = f"a training on {made.kind.rstrip('s')}s takes an adapter of {made.input}, {fit}"
+        got = f"{adapter.__name__}, which takes {', '.join([*takes][1:])}"
+        raise OptionError(f"{wants}; got {got}", "adapter.kind")
+    return made.fitted("keep" in takes)
+
+
+def signature_of(part: type[Part]) -> Mapping[str, Any]:
+    """What its forward takes."""
+    return inspect.signature(part.forward).parameters
+
+
+def names_of(section: str, fits: Callable[[type[Part]], bool]) -> str:
+    """The parts of a section that fit, plugins' too, as a sentence names them."""
+    *names, last = [name for name, part in kinds(section).items() if fits(part)]
+    return f"{', '.join(names)} or {last}" if names else last
+
+
+def sees_pictures(part: type[Part]) -> bool:
+    """Whether an adapter takes pictures: pixels of a size that is not of three sides, a video's."""
+    known = {field.name: str(field.type) for field in fields(part.Config)}
+    flat = "int, int, int" not in known.get("size", "")
+    return "pixels" in signature_of(part) and {"size", "channels"} <= known.keys() and flat
+
+
+def classifies(part: type[Part]) -> bool:
+    """Whether a head tells as many classes of the tokens as data have."""
+    return {"dim", "classes", "target"} <= {field.name for field in fields(part.Config)}

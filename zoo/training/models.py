@@ -1,6 +1,5 @@
 """The model section of a config -> a model to train."""
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
@@ -24,7 +23,18 @@ from zoo.nn import Part
 from zoo.nn.backbone import one_stage, option_paths
 from zoo.registry import create
 from zoo.shapes import pair
-from zoo.training.bodies import HEADS, TARGETS, facts_of, for_scenes, put_head, with_head
+from zoo.training.bodies import (
+    HEADS,
+    TARGETS,
+    classifies,
+    facts_of,
+    fitted,
+    for_scenes,
+    names_of,
+    put_head,
+    sees_pictures,
+    with_head,
+)
 from zoo.training.config import Config, flatten
 from zoo.training.reading import renewed
 from zoo.training.sections import AUDIO, DETECT, DISTILL, IMAGE, PRETRAIN, SEGMENT, SERIES, TEXT
@@ -219,41 +229,6 @@ def wrong_kind(name: str, kind: str, key: str) -> OptionError:
         f"{kind}s: `zoo list models` names others",
         key,
     )
-
-
-def fitted(prepare: Callable[[], Prepare], adapter: type[Part]) -> Prepare:
-    """What `prepare` makes, as this kind of adapter takes it. OptionError where it does not."""
-    made, takes = prepare(), signature_of(adapter)
-    one = made.input
-    if one and one not in takes:
-        fit = names_of("adapter", lambda part: one in signature_of(part))
-        wants = f"a training on {made.kind.rstrip('s')}s takes an adapter of {one}, {fit}"
-        got = f"{adapter.__name__}, which takes {', '.join([*takes][1:])}"
-        raise OptionError(f"{wants}; got {got}", "adapter.kind")
-    return made.fitted("keep" in takes)
-
-
-def signature_of(part: type[Part]) -> Mapping[str, Any]:
-    """What its forward takes."""
-    return inspect.signature(part.forward).parameters
-
-
-def names_of(section: str, fits: Callable[[type[Part]], bool]) -> str:
-    """The parts of a section that fit, plugins' too, as a sentence names them."""
-    *names, last = [name for name, part in kinds(section).items() if fits(part)]
-    return f"{', '.join(names)} or {last}" if names else last
-
-
-def sees_pictures(part: type[Part]) -> bool:
-    """Whether an adapter takes pictures: pixels of a size that is not of three sides, a video's."""
-    known = {field.name: str(field.type) for field in fields(part.Config)}
-    flat = "int, int, int" not in known.get("size", "")
-    return "pixels" in signature_of(part) and {"size", "channels"} <= known.keys() and flat
-
-
-def classifies(part: type[Part]) -> bool:
-    """Whether a head tells as many classes of the tokens as data have."""
-    return {"dim", "classes", "target"} <= {field.name for field in fields(part.Config)}
 
 
 def assemble(
