@@ -2,11 +2,9 @@
 do."""
 
 import difflib
-import os
 import re
 import unicodedata
 from collections.abc import Iterable
-from pathlib import Path
 
 SHOWN, CUT = 8, 200  # so many names at most stand in a sentence, and so much of each
 DIRECTIONS = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
@@ -74,11 +72,6 @@ def some(names: Iterable[object], most: int = SHOWN, between: str = ", ") -> str
     every = list(names)
     more = f" and {len(every) - most} more" if len(every) > most else ""
     return between.join(cut(name) for name in every[:most]) + more
-
-
-def user_path(path: str | os.PathLike[str]) -> Path:
-    """A path as users write it, ~ for a home; that of a user whom there is not stays as it is."""
-    return Path(os.path.expanduser(path))
 
 
 def cut(text: object) -> str:

@@ -9,8 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from zoo.errors import OptionError, UserError
-from zoo.errors import cut as cut_short
+from zoo.errors import OptionError, UserError, cut
 from zoo.shapes import pair
 
 PROCESSOR, PROCESSORS = "preprocessor_config.json", "processor_config.json"
@@ -103,13 +102,13 @@ def of_transformers(folder: Path) -> dict[str, Any]:
     known = PROCESSORS_OF.get(kind, {})
     told = {**known, **{key: value for key, value in given.items() if value is not None}}
     lacks = [k for k in ("size", "resample", *HALF) if k not in told]
-    size, cut = told.get("size"), told.get("crop_size")
+    size, cropped = told.get("size"), told.get("crop_size")
     if isinstance(size, int) and kind in SHORTEST:
         size = {"shortest_edge": size}
     named_by = {k for k, v in size.items() if v} if isinstance(size, Mapping) else {*SIDES}
     edge = named_by == {"shortest_edge"}
     resized = sides(size) or (0, 0)
-    kept = (sides(cut) or (0, 0)) if told.get("do_center_crop") else resized
+    kept = (sides(cropped) or (0, 0)) if told.get("do_center_crop") else resized
     for wrong, what in (
         (lacks, f"whose file tells {', '.join(lacks)}, or of {', '.join(PROCESSORS_OF)}"),
         (told.get("do_resize") is False or told.get("do_pad"), "that resizes and does not pad"),
@@ -122,7 +121,7 @@ def of_transformers(folder: Path) -> dict[str, Any]:
         (kept[0] * resized[1] != kept[1] * resized[0], "that cuts the same share of both sides"),
     ):  # fmt: skip
         if wrong:
-            got = f"that of {folder} is {cut_short(named)} and does otherwise"
+            got = f"that of {folder} is {cut(named)} and does otherwise"
             raise UserError(f"load takes a picture processor {what}; {got}: remove its file, and "
                             "pictures are read as the model's family reads them")  # fmt: skip
     found: dict[str, Any] = {"mean": told["image_mean"], "std": told["image_std"]}

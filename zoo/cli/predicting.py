@@ -21,7 +21,8 @@ from zoo.cli.table import say, write_table
 from zoo.data.layout import ENDINGS as FILES
 from zoo.data.layout import files_below, is_kind
 from zoo.data.table import READERS, is_table
-from zoo.errors import SampleError, UserError, some, user_path
+from zoo.errors import SampleError, UserError, some
+from zoo.inputs.names import user_path
 
 MASKS = Path("predicted_masks")  # no folder that training reads masks from
 OTHERS = {  # what a file of another encoding begins with, the longer marks first

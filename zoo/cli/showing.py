@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 
 from zoo.cli.arguments import Flags
 from zoo.cli.table import write_table
-from zoo.errors import UserError, user_path
+from zoo.errors import UserError
+from zoo.inputs.names import user_path
 
 FROM_DATA = "from the data"
 FORMS = {  # what a model section begins with

@@ -11,8 +11,8 @@ from zoo.data.layout import existing_folder, find_splits
 from zoo.data.pairs import Pairs, Source, pairs_in
 from zoo.data.splits import Column
 from zoo.data.table import is_table, place_of, read_tables
-from zoo.errors import UserError, user_path
-from zoo.inputs.names import listed
+from zoo.errors import UserError
+from zoo.inputs.names import listed, user_path
 
 CORNERS = (("x0", "y0", "x1", "y1"), ("xmin", "ymin", "xmax", "ymax"), ("x1", "y1", "x2", "y2"))
 

@@ -17,7 +17,8 @@ from PIL import Image
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from zoo.errors import UserError, user_path
+from zoo.errors import UserError
+from zoo.inputs.names import user_path
 
 TEST_SHARE, SEED, WHITE = 0.2, 0, 16  # scikit-learn's pixels run from 0 to 16
 

@@ -5,10 +5,10 @@ import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 
-from zoo.errors import UserError, suggest, user_path
+from zoo.errors import UserError, suggest
 from zoo.inputs import clean_label
 from zoo.inputs.image import SUFFIXES as PICTURES
-from zoo.inputs.names import is_text, listed, printable
+from zoo.inputs.names import is_text, listed, printable, user_path
 from zoo.inputs.sound import SUFFIXES as SOUNDS
 
 ENDINGS = {"picture": PICTURES, "sound": SOUNDS}

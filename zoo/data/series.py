@@ -11,8 +11,8 @@ import numpy as np
 from zoo.data.columns import LOOKED_AT, check_column, holds
 from zoo.data.splits import Rows, Splits, Spread, check_spread
 from zoo.data.table import read_tables
-from zoo.errors import UserError, user_path
-from zoo.inputs.names import listed
+from zoo.errors import UserError
+from zoo.inputs.names import listed, user_path
 from zoo.inputs.series import Window, numbers_of
 from zoo.inputs.times import CLOCK, check_steps, local, moments_of, shown, zone_of
 

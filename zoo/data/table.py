@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from zoo.data.delimited import fault_in, head_of, short_rows
 from zoo.data.layout import SPLIT_NAMES
-from zoo.errors import UserError, user_path
-from zoo.inputs.names import listed
+from zoo.errors import UserError
+from zoo.inputs.names import listed, user_path
 
 if TYPE_CHECKING:
     from datasets import Dataset

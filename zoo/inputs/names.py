@@ -1,11 +1,11 @@
-"""Names of files and classes as they stand in sentences."""
+"""Names of files and classes as they stand in sentences, and paths as users write them."""
 
 import os
 import stat
 from collections.abc import Iterable
 from pathlib import Path
 
-from zoo.errors import seen, some
+from zoo.errors import UserError, cut, seen, some
 
 LISTED = 5  # so many names at most stand in a sentence
 
@@ -41,3 +41,13 @@ def encodable(name: object) -> str:
 def printable(name: object) -> str:
     """A name as it may stand in a sentence: text, in one line, that steers no terminal."""
     return seen(encodable(name))
+
+
+def user_path(path: str | os.PathLike[str]) -> Path:
+    """A path as users write it, ~ for a home. UserError for the home of a user whom there is not:
+    a folder of that name would be made here."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        wants = "a path takes ~ for your home, or ~NAME for that of a user"
+        raise UserError(f"{wants}; got {cut(ascii(str(path)))}, whom there is not") from error

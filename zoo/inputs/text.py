@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 from torch import Tensor
 
-from zoo.errors import UserError, user_path
+from zoo.errors import UserError
+from zoo.inputs.names import user_path
 from zoo.inputs.prepare import Prepare, pad_together
 
 if TYPE_CHECKING:

@@ -6,8 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from zoo.errors import UserError, some, user_path
+from zoo.errors import UserError, some
 from zoo.inputs import Preprocess
+from zoo.inputs.names import user_path
 from zoo.loading import load
 from zoo.model import Model
 from zoo.training.config import Config

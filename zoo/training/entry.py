@@ -9,7 +9,8 @@ from typing import Any
 
 from zoo.data.sources import refuse_column
 from zoo.data.table import is_table
-from zoo.errors import UserError, some, user_path
+from zoo.errors import UserError, some
+from zoo.inputs.names import user_path
 from zoo.loading import load
 from zoo.training import recipes
 from zoo.training.config import Config, Resolved, flatten, placing, resolve

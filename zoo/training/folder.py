@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from zoo.data.table import is_table
-from zoo.errors import UserError, user_path
+from zoo.errors import UserError
+from zoo.inputs.names import user_path
 from zoo.training import environment
 from zoo.training.config import Config
 

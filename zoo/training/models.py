@@ -60,12 +60,6 @@ ADAPTERS = {
     "series": "Frames",
 }
 
-BODY = {
-    "dim",
-    "depth",
-    "heads",
-    *(p.rpartition(".")[2] for p in option_paths(one_stage(dim=1, depth=1, heads=1))),
-}
 EMPTY: Mapping[str, Any] = {}
 
 
@@ -245,7 +239,9 @@ def assemble(
     """
     for section, given in sections.items():
         if section not in SECTIONS:
-            within = section in BODY and f"; did you mean 'backbone.{section}'?"
+            paths = option_paths(one_stage(dim=1, depth=1, heads=1))
+            body = {"dim", "depth", "heads", *(path.rpartition(".")[2] for path in paths)}
+            within = section in body and f"; did you mean 'backbone.{section}'?"
             hint = within or suggest(section, SECTIONS) or f"; it takes {', '.join(SECTIONS)}"
             raise OptionError(f"a model of parts has no section {section!r}{hint}", section)
         if not isinstance(given, Mapping):

@@ -14,7 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from zoo.errors import UserError, suggest, user_path
+from zoo.errors import UserError, suggest
+from zoo.inputs.names import user_path
 from zoo.training.places import Given, read, shown
 
 PACKAGE = Path(__file__).resolve().parents[1]
