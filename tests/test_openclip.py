@@ -1,15 +1,20 @@
 """CLIP given back to OpenCLIP: the folder that it reads, bit for bit what was loaded."""
 
 import json
+from functools import partial
 
 import peers
 import pytest
 import torch
 from peers import distance, noisy
+from PIL import Image
 from safetensors.torch import load_file, save_file
+from timm.data.transforms import CenterCropOrPad, ResizeKeepRatio
+from torchvision import transforms
 
 import zoo
 from zoo.errors import OptionError, UserError
+from zoo.openclip import OPENAI
 
 NAMES = {"vit_mu_patch8_clip_32": False, "vit_mu_patch8_clip_quickgelu_32": True}
 WIDTH, WORDS, LENGTH, LAYERS = 64, 20, 8, 3
@@ -61,8 +66,9 @@ def test_a_whole_clip_comes_back_bit_for_bit(tmp_path, name, inner):
                      "layers": LAYERS},
     }  # fmt: skip
     assert config["preprocess_cfg"]["mean"] == list(ours.record.preprocess.mean)
-    again = zoo.load(folder, name=name).eval()
+    again = zoo.load(folder).eval()  # its config says which
     x = peers.pixels()
+    assert again.record.name == name and again.record.preprocess == ours.record.preprocess
     assert torch.equal(again(x), ours(x)) and distance(ours(x), peer(x)) < 1e-5
 
 
@@ -101,7 +107,7 @@ def test_a_tower_of_another_layout_is_given_to_openclip_alone(tmp_path):
     folder = ours.save(tmp_path / "out", layout="openclip")
     back = load_file(folder / "open_clip_model.safetensors")
     assert all(key.startswith("visual.") for key in back)
-    again = zoo.load(folder, name="vit_mu_patch8_clip_32").eval()
+    again = zoo.load(folder).eval()
     assert distance(again(peers.pixels()), ours(peers.pixels())) < 1e-6
 
 
@@ -125,3 +131,93 @@ def test_what_openclip_would_answer_otherwise_is_not_given_back(tmp_path, option
 def test_only_clip_is_given_back_to_openclip(tmp_path):
     with pytest.raises(OptionError, match=r"takes the layout zoo, .*; got 'openclip'"):
         zoo.create("vit_mu_patch8_32").save(tmp_path / "out", layout="openclip")
+
+
+# As its folders on the Hub say of towers that timm builds.
+TRUNKS = {
+    "vit_mu_patch8_siglip_32": (
+        partial(peers.siglip, num_classes=0),
+        {"timm_model_name": "vit_mu_patch8_siglip_32", "timm_pool": "map", "timm_proj": "none"},
+        {"mean": [0.5] * 3, "std": [0.5] * 3, "interpolation": "bicubic", "resize_mode": "squash"},
+        {"mean": (0.5,) * 3, "mode": "squash"},
+    ),
+    "vit_mu_patch8_clip_32": (
+        partial(peers.clip, torch.nn.GELU),
+        {"timm_model_name": "vit_mu_patch8_clip_32", "timm_pool": "", "timm_proj": "linear"},
+        {"resize_mode": "longest", "interpolation": "random"},
+        {"mean": OPENAI["mean"], "mode": "pad", "background": (0, 0, 0)},
+    ),
+}
+
+
+def folder_of(place, state, tower, pictures, **more):
+    """As OpenCLIP writes it."""
+    place.mkdir()
+    save_file(state, place / "open_clip_model.safetensors")
+    config = {
+        "model_cfg": {"embed_dim": 16, "vision_cfg": tower, **more},
+        "preprocess_cfg": pictures,
+    }
+    (place / "open_clip_config.json").write_text(json.dumps(config))
+    return place
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", TRUNKS)
+def test_a_folder_of_theirs_whose_tower_is_timms(tmp_path, name):
+    make, tower, pictures, told = TRUNKS[name]
+    peer = noisy(make())
+    state = peers.trunk(peer)
+    folder = folder_of(tmp_path / "w", state, {"image_size": 32, **tower}, pictures)
+    for place in (folder, folder / "open_clip_model.safetensors"):
+        ours = zoo.load(place).eval()
+        assert (ours.record.name, ours.record.report.layout) == (name, "trunk")
+        assert distance(ours(peers.pixels()), peer(peers.pixels())) < 1e-5
+        assert {key: getattr(ours.record.preprocess, key) for key in told} == told
+        assert ours.record.preprocess.interpolation == "bicubic"
+
+
+@pytest.mark.parametrize(
+    ("tower", "pictures", "says"),
+    [
+        ({"attentional_pool": True}, {}, "attentional_pool True"),
+        ({"pool_type": "avg"}, {}, "pool_type 'avg'"),
+        ({"no_ln_pre": True, "qk_norm": True}, {}, "no_ln_pre True, qk_norm True"),
+        ({"layers": [3, 4, 6, 3]}, {}, r"layers \[3, 4, 6, 3\], a convolutional one"),
+        ({"width": "wide"}, {}, "holds a value that fits nothing"),
+        ({"layers": 3}, {}, r"no clip in a layout that is known: .*missing"),
+        ({"timm_model_name": "vitamin_base"}, {}, "takes the name of a model; got 'vitamin_base'"),
+        ({}, {"resize_mode": "crop"}, "resized by shortest, squash, longest; .*says 'crop'"),
+    ],
+    ids=str,
+)
+def test_what_a_config_says_that_ours_has_not_is_named(tmp_path, tower, pictures, says):
+    _, state = whole("vit_mu_patch8_clip_32", "")
+    mu = {"image_size": 32, "patch_size": 8, "layers": 2, "width": 32, "head_width": 16}
+    folder = folder_of(tmp_path / "w", state, {**mu, **tower}, pictures)
+    with pytest.raises(UserError, match=says):
+        zoo.load(folder)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("mode", ["shortest", "squash", "longest"])
+@pytest.mark.parametrize("shape", [(90, 131), (131, 90), (61, 60)])
+def test_pictures_are_read_as_theirs(tmp_path, mode, shape):
+    """Their transform of evaluation, built of torchvision's and timm's parts as theirs is."""
+    _, state = whole("vit_mu_patch8_clip_32", "")
+    mu = {"image_size": 32, "patch_size": 8, "layers": 2, "width": 32, "head_width": 16}
+    prepare = zoo.load(
+        folder_of(tmp_path / "w", state, mu, {"resize_mode": mode})
+    ).record.preprocess
+    pixels = torch.randint(0, 256, (*shape, 3), generator=torch.Generator().manual_seed(3))
+    picture = Image.fromarray(pixels.to(torch.uint8).numpy())
+    cubic = transforms.InterpolationMode.BICUBIC
+    steps = {
+        "shortest": [transforms.Resize(32, cubic), transforms.CenterCrop(32)],
+        "squash": [transforms.Resize((32, 32), cubic)],
+        "longest": [ResizeKeepRatio(32, 1.0, "bicubic"), CenterCropOrPad(32, fill=0)],
+    }[mode]
+    theirs = transforms.Compose(
+        [*steps, transforms.ToTensor(), transforms.Normalize(OPENAI["mean"], OPENAI["std"])]
+    )(picture)
+    assert (prepare(picture) - theirs).abs().max() < 0.05

@@ -184,15 +184,6 @@ def timm_facts(prepare: Any) -> dict[str, Any]:
             "mean": list(prepare.mean), "std": list(prepare.std)}  # fmt: skip
 
 
-def openclip_facts(prepare: Any) -> dict[str, Any]:
-    """A Preprocess -> OpenCLIP's preprocess_cfg; {} where theirs cannot do so."""
-    modes = {"crop": "shortest", "crop_early": "shortest", "squash": "squash"}
-    if prepare is None or prepare.crop != 1 or prepare.mode not in modes:
-        return {}
-    return {"mean": list(prepare.mean), "std": list(prepare.std),
-            "resize_mode": modes[prepare.mode], "interpolation": prepare.interpolation}  # fmt: skip
-
-
 def processor(prepare: Any) -> dict[str, Any] | None:
     """A Preprocess -> transformers' preprocessor_config.json; None where theirs cannot do so."""
     (height, width), crop = prepare.size, prepare.crop

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from zoo import facts, hf
+from zoo import facts, hf, openclip
 from zoo.checkpoint import WEIGHTS
 from zoo.configs import configs_for, find
 from zoo.convert import ConversionError
@@ -301,8 +301,8 @@ def openclip_files(model: Any) -> Given:
         }  # fmt: skip
     if "logit_bias" in state:
         config["init_logit_bias"] = 0.0  # that there is one; the weights say which
-    files = {"model_cfg": config, "preprocess_cfg": facts.openclip_facts(model.record.preprocess)}
-    return state, {"open_clip_config.json": files}, "open_clip_model.safetensors"
+    files = {"model_cfg": config, "preprocess_cfg": openclip.pictures(model.record.preprocess)}
+    return state, {openclip.CONFIG: files}, "open_clip_model.safetensors"
 
 
 WRITERS: Mapping[str, Callable[[Any], Given]] = {

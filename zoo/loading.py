@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from zoo import checkpoint, facts, giving, hf, weights
+from zoo import checkpoint, facts, giving, hf, openclip, weights
 from zoo.configs import configs_for, find
 from zoo.convert import ConversionError, detect
 from zoo.errors import OptionError, UserError, require, some, suggest
@@ -87,7 +87,7 @@ def load(
             hint = suggest(place.name, [p.name for p in place.parent.iterdir()])
             raise UserError(f"load takes a folder or a file; there is no {place}{hint}")
         place = weights.fetch(where)
-    if name is None and (place.parent / checkpoint.CONFIG).is_file():
+    if name is None and weights.config_of(place).is_file():
         found = next((f for n in weights.NAMES if (f := place.parent / n).is_file()), None)
         place = place.parent if place == found else place  # the file stands for its folder
     theirs = is_foreign(place)
@@ -142,7 +142,7 @@ def foreign(place: Path, name: str | None, layout: str | None) -> Model:
     """A model from another library's file or folder, at its own size, with its own head."""
     file = weights.find_weights(place)
     state, notes = weights.read_weights(file)
-    config = facts.read(file.parent / checkpoint.CONFIG) if place.is_dir() else {}
+    config = facts.read(weights.config_of(file)) if place.is_dir() else {}
     make = made_of(name, config, place)
     native, found = fitting(make, state, layout, place)
     load_state(native, state, found, assign=True, where=file)
@@ -227,6 +227,10 @@ def made_of(name: str | None, config: Mapping[str, Any], place: Path) -> Make:
     neither says."""
     if name is None and "model_type" in config:
         return Make(*hf.columns(config, place))
+    if name is None and "model_cfg" in config:
+        known, columns, pool = openclip.columns(config, place)
+        spelled = "dim" not in columns
+        return Make(known, columns, spelled=spelled, pool=giving.POOLS.get(str(pool)))
     known = name or str(config.get("architecture", ""))
     if not known:
         raise OptionError(
@@ -332,6 +336,8 @@ def picture_facts(
     told = config.get("pretrained_cfg")
     if isinstance(told, Mapping):
         return facts.of_timm(told)
+    if "model_cfg" in config:
+        return openclip.of_pictures(config.get("preprocess_cfg") or {}, folder)
     if layout.startswith("torchvision"):
         return facts.of_torchvision(make.listed or "", size)
     listed = "." in make.tagged

@@ -26,7 +26,8 @@ INDEX = ".index.json"  # names the file of each tensor, where there are several
 FILES = ("model.safetensors", "pytorch_model.bin", "open_clip_model.safetensors",
          "open_clip_pytorch_model.bin")  # fmt: skip
 NAMES = tuple(name for file in FILES for name in (file, f"{file}{INDEX}"))  # in this order
-CONFIGS = ("config.json", "preprocessor_config.json", "processor_config.json")
+CONFIGS = ("config.json", "preprocessor_config.json", "processor_config.json",
+           "open_clip_config.json")  # fmt: skip
 ENDINGS = (".safetensors", ".pth", ".pt", ".bin", ".npz", INDEX)
 DEEPEST = 4  # wrappings that are taken off
 # Where training scripts put the weights; averaged ones first, as timm takes them; last I-JEPA's.
@@ -48,6 +49,11 @@ def find_weights(path: Path) -> Path:
     if not found:
         raise UserError(f"{TAKES}; {path} {'has none' if path.is_dir() else 'does not exist'}")
     return found[0]
+
+
+def config_of(file: Path) -> Path:
+    """What stands beside a file of weights, and says of which model they are."""
+    return file.with_name(CONFIGS[-1 if file.name.startswith("open_clip") else 0])
 
 
 def fetch(name: str) -> Path:
