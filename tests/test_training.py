@@ -32,6 +32,7 @@ from zoo.data import loader
 from zoo.errors import OptionError, UserError
 from zoo.nn.mlp import Experts, MlpConfig
 from zoo.training import callbacks, console, environment, hardware, report
+from zoo.training.baselines import behind
 from zoo.training.callbacks import clock
 from zoo.training.config import OptimConfig, SelectConfig
 from zoo.training.folder import command, make_folder, write_json
@@ -677,11 +678,11 @@ def test_a_model_behind_a_baseline_is_told():
     select = chosen(SelectConfig(), "numbers")
     known = {"val": {"a": {"mse": 2.0}, "b": {"mse": 1.0}}, "test": {"a": {"mse": 1.0}}}
     ours = {"val": {"mse": 1.5}, "test": {"mse": 1.0}}
-    assert report.behind(ours, known, select) == (
+    assert behind(ours, known, select) == (
         "the model is worse than a baseline on val (mse 1.5; b: 1)"
     )
-    assert report.behind({"test": {"mse": 1.0}}, known, select) == ""
-    assert report.behind(ours, {}, select) == ""
+    assert behind({"test": {"mse": 1.0}}, known, select) == ""
+    assert behind(ours, {}, select) == ""
 
 
 def test_the_command_of_a_module_is_zoo(monkeypatch):

@@ -3,7 +3,9 @@
 import hashlib
 import zlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,8 +35,8 @@ from zoo.inputs.scene import Pair, decode_mask, same_size, values_in
 class Look(NamedTuple):
     """What one look at a pair told."""
 
-    present: tuple[int, ...] = ()
-    """The values in its mask."""
+    present: Mapping[int, int] = MappingProxyType({})
+    """The values in its mask, and how many pixels have each."""
     pixels: int = 0
     length: int = 0
     """Of both files, in bytes; of cells, their checksum."""
@@ -108,7 +110,9 @@ def look_at_pair(pair: Pair) -> Look:
         return Look(reason=getattr(error, "reason", str(error)))
     digest = hashlib.blake2b(picture.tobytes(), digest_size=16, key=b"%dx%d" % picture.size)
     length = sum(zlib.crc32(p) if isinstance(p, bytes) else p.stat().st_size for p in pair)
-    return Look(tuple(np.unique(mask).tolist()), mask.size, length, digest.digest())
+    values, counts = np.unique(mask, return_counts=True)
+    present = dict(zip(values.tolist(), counts.tolist(), strict=True))
+    return Look(present, mask.size, length, digest.digest())
 
 
 def rows_of(
@@ -133,6 +137,7 @@ def rows_of(
         tuple(one.length for one in seen),
         tuple(one.pixels for one in seen),
         tuple(one.digest for one in seen),
+        tuple(tuple(one.present.get(value, 0) for value in values) for one in seen),
     )
 
 
@@ -149,4 +154,22 @@ def finish(
         )
     if config.ignore is not None and config.ignore not in values:
         notes.append(f"pixels of {config.ignore} do not count (--data.ignore)")
-    return splits_of(labels, data, "mask", notes, bad)
+    splits = splits_of(labels, data, "mask", notes, bad)
+    return replace(splits, baselines=baselines(data))
+
+
+def baselines(data: Mapping[str, Rows]) -> dict[str, dict[str, dict[str, float]]]:
+    """The metrics of an answer that takes no model: train's commonest class for every pixel of the
+    masks as they are, and as its loss that of guessing by the shares of train."""
+    counts = {split: np.asarray(part.pixels, np.float64).sum(0) for split, part in data.items()}
+    if "train" not in counts:
+        return {}
+    train, known = counts.pop("train"), {}
+    most, chance = train.argmax(), train.clip(1) / train.sum()  # a share may have left a class out
+    for split, count in counts.items():
+        hit = float(count[most] / count.sum())
+        seen = int(np.count_nonzero(count)) + (count[most] == 0)  # among targets and answers
+        loss = float(-(count * np.log(chance)).sum() / count.sum())
+        values = {"loss": loss, "mean_iou": hit / seen, "pixel_accuracy": hit}
+        known[split] = {"always the commonest class": {k: round(v, 6) for k, v in values.items()}}
+    return known

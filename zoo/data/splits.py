@@ -97,6 +97,8 @@ class Rows:
     """How many values each sample has when loaded: pixels, characters, moments."""
     digests: tuple[bytes, ...] = field(default=(), repr=False)
     """The same for samples whose content is the same."""
+    pixels: tuple[tuple[int, ...], ...] = field(default=(), repr=False)
+    """Of masks: how many pixels of each class there are in each."""
 
     def __len__(self) -> int:
         return len(self.items)
@@ -129,8 +131,9 @@ class Rows:
         lazy = hasattr(items, "pick")
         picked = items.pick(order) if lazy else tuple(items[i] for i in order)
         columns = {
-            name: tuple(getattr(self, name)[i] for i in order)
-            for name in ("targets", "sizes", "values", "digests")
+            name: tuple(column[i] for i in order)
+            for name in ("targets", "sizes", "values", "digests", "pixels")
+            if (column := getattr(self, name))
         }
         return replace(self, items=picked, **columns)
 

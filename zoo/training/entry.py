@@ -13,6 +13,7 @@ from zoo.errors import UserError, some
 from zoo.inputs.names import user_path
 from zoo.loading import load
 from zoo.training import recipes
+from zoo.training.baselines import baselines
 from zoo.training.config import Config, Resolved, flatten, placing, resolve
 from zoo.training.console import log, speaking
 from zoo.training.hardware import make_trainer, plan
@@ -140,7 +141,7 @@ def evaluate(
         if test is not None and user_path(test).resolve() == user_path(learned).resolve():
             log.info(f"data: {test} is what the run learned from, so these figures say nothing of "
                      "other data")  # fmt: skip
-        say_baselines(splits, "test")
+        say_baselines(baselines(splits, model.head), "test")  # type: ignore[arg-type]
         log.info(f"hardware: {(hardware := plan(config))}")
         trainer = make_trainer(config, hardware)
         trainer.test(task, datamodule=loaders, verbose=False)

@@ -3,7 +3,7 @@
 import csv
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -135,23 +135,6 @@ def remarks(config: Config, select: SelectConfig, target: str, chose: bool) -> l
             "and test."
         )
     return lines
-
-
-def behind(
-    metrics: Mapping[str, Mapping[str, float]],
-    baselines: Mapping[str, Mapping[str, Mapping[str, float]]],
-    select: SelectConfig,
-) -> str:
-    """{split: metrics} of the model and {split: {name: metrics}} -> one sentence about the splits
-    on which the best baseline is better; "" if there is none."""
-    name, best = str(select.metric), max if select.mode == "max" else min
-    worse: list[str] = []
-    for split, values in metrics.items():
-        known = {b: v[name] for b, v in baselines.get(split, {}).items()}
-        first = best(known, key=known.__getitem__, default=None)
-        if first is not None and best(known[first], values[name]) != values[name]:
-            worse.append(f"{split} ({name} {values[name]:.4g}; {first}: {known[first]:.4g})")
-    return f"the model is worse than a baseline on {' and '.join(worse)}" if worse else ""
 
 
 def write_page(

@@ -4,6 +4,7 @@ import os
 import sys
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -17,6 +18,7 @@ from zoo.model import Model
 from zoo.training import folder as files
 from zoo.training import report, resuming
 from zoo.training.average import Average
+from zoo.training.baselines import Baselines, baselines
 from zoo.training.callbacks import Interrupt, Interrupted, Progress
 from zoo.training.config import Config
 from zoo.training.console import log, rank, speaking, writing
@@ -32,7 +34,7 @@ from zoo.training.saving import (
     newest,
     read_checkpoint,
 )
-from zoo.training.telling import figures, introduce_data, say_baselines, sentence
+from zoo.training.telling import introduce_data, say_figures, sentence
 from zoo.training.tune import frozen, learning, merge
 
 
@@ -174,6 +176,11 @@ class Run:
         if note := crowded(self.plan):
             log.info(note)
 
+    @cached_property
+    def baselines(self) -> Baselines:
+        """What answers without a model reach."""
+        return baselines(self.splits, self.model.head)  # type: ignore[arg-type]
+
     def checkpoint(self, name: str) -> Path:
         """The file of the checkpoint "best", "last" or "stopped"."""
         return self.folder / "checkpoints" / f"{name}.ckpt"
@@ -214,11 +221,7 @@ class Run:
             if source == BEST and best is not None:
                 word = f"epoch {best['epoch']}, the best {self.select.metric} on val"
                 log.info(f"kept are the weights of {word}; with them:")
-            for split, values in metrics.items():
-                say_baselines(self.splits, split)
-                log.info(f"{split}: {figures(values)}")
-            if behind := report.behind(metrics, self.splits.baselines, self.select):
-                log.info(behind)
+            say_figures(metrics, self.baselines, self.select)
             for name in (report.CURVES, report.CONFUSION):
                 if (self.folder / name).exists():
                     log.info(f"figure: {self.folder / name}")
@@ -288,8 +291,8 @@ class Run:
             "val": metrics.get("val"),
             "test": metrics.get("test"),
         }
-        if self.splits.baselines:
-            result["baselines"] = self.splits.baselines
+        if self.baselines:
+            result["baselines"] = self.baselines
         files.write_json(self.folder / "result.json", result)
         if (self.folder / "metrics.csv").exists():
             report.draw_curves(self.folder / "metrics.csv", self.folder / report.CURVES)

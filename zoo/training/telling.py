@@ -1,8 +1,11 @@
 """What a run says of its data, its figures and its end, in lines of the log."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from zoo.errors import UserError
+from zoo.training.baselines import Baselines, behind
+from zoo.training.config import SelectConfig
 from zoo.training.console import log
 
 
@@ -18,13 +21,24 @@ def introduce_data(splits: Any) -> None:
         log.info(f"data: {note}")
 
 
-def say_baselines(splits: Any, split: str) -> None:
+def say_baselines(baselines: Baselines, split: str) -> None:
     """Say what answers without a model reach on a split."""
-    for name, known in splits.baselines.get(split, {}).items():
+    for name, known in baselines.get(split, {}).items():
         log.info(f"{split}, {name}: {figures(known)}")
 
 
-def figures(values: dict[str, float]) -> str:
+def say_figures(
+    metrics: Mapping[str, Mapping[str, float]], baselines: Baselines, select: SelectConfig
+) -> None:
+    """Say what a model reaches on each split, beside what answers without one do."""
+    for split, values in metrics.items():
+        say_baselines(baselines, split)
+        log.info(f"{split}: {figures(values)}")
+    if told := behind(metrics, baselines, select):
+        log.info(told)
+
+
+def figures(values: Mapping[str, float]) -> str:
     """Metrics in a line of the log."""
     return "  ".join(f"{name} {value:.4f}" for name, value in values.items())
 
