@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from zoo import adapters, heads, nn
     from zoo.errors import OptionError, ShapeError, UserError
-    from zoo.loading import load
+    from zoo.loading import backbone, load
     from zoo.model import Model, Record, load_state
     from zoo.nn import Backbone, Stage
     from zoo.registry import create, list_models
@@ -19,7 +19,7 @@ __version__ = version("omnizoo")
 _NAMES = {  # of each module that `import zoo` gives
     "adapters": "", "checkpoint": "", "convert": "", "errors": "OptionError ShapeError UserError",
     "extend": "", "families": "", "heads": "", "inputs": "", "model": "Model Record load_state",
-    "nn": "Backbone Stage", "ops": "", "loading": "load", "registry": "create list_models",
+    "nn": "Backbone Stage", "ops": "", "loading": "backbone load", "registry": "create list_models",
     "shapes": "", "tokens": "Tokens",
 }  # fmt: skip
 

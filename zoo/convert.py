@@ -286,10 +286,11 @@ def to_theirs(
 ) -> State:
     """Our state dict -> theirs, the exact inverse of `from_theirs`."""
     plan, theirs = _plan(rules, ours, (), parts), dict(carried or {})
-    if plan.orphans:
-        wants = f"this layout has no place for {len(plan.orphans)} tensors"
-        raise ConversionError(wants, plan.orphans)
-    theirs, shared, differ = plan.made | theirs, {}, []
+    if orphans := plan.orphans:
+        raise ConversionError(f"this layout has no place for {len(orphans)} tensors", orphans)
+    shared, differ = dict[str, Tensor](), list[str]()
+    # what was carried may be of another size
+    theirs |= {n: made for n, made in plan.made.items() if not same(theirs.get(n), made)}
     for key, (rule, names) in plan.rules.items():
         rows = len(ours[key])
         equal = [rows // len(names)] * len(names)
@@ -352,9 +353,9 @@ def fault(tensor: Tensor) -> str:
     return "holds NaN or infinity: take an earlier checkpoint"
 
 
-def same(a: Tensor, b: Tensor) -> bool:
-    """Whether two tensors hold the same within the digits of the coarser."""
-    if a.shape != b.shape or a.is_floating_point() != b.is_floating_point():
+def same(a: Tensor | None, b: Tensor) -> bool:
+    """Whether two tensors hold the same within the digits of the coarser; none is no other's."""
+    if a is None or a.shape != b.shape or a.is_floating_point() != b.is_floating_point():
         return False
     coarse = 1e-6 if a.dtype in (torch.float32, torch.float64) else 1e-2
     return torch.allclose(a.cpu().double(), b.double(), rtol=coarse, atol=coarse)

@@ -69,9 +69,10 @@ def load(
     folder (a file of a usual name beside one stands for the folder) and the keys themselves do; a
     name with a tag of timm's ("vit_base_patch16_224.augreg_in1k") also says how pictures are read.
     `classes` renews the last Linear, with random weights, for other labels, and what options change
-    in the shape of the head (`**{"head.pool": "attention"}`), and keeps all else; `size`, `patch`,
-    `channels` and `window` fit tables and kernels to other pictures, any other option changes what
-    has no weights (`drop_path=0.1`). `model.record.report` says what was done.
+    in the shape of the head (`**{"head.pool": "attention"}`), and keeps all else; `head=None` takes
+    it away, `head=zoo.heads.Classify(...)` puts another in its place. `size`, `patch`, `channels`
+    and `window` fit tables and kernels to other pictures, any other option changes what has no
+    weights (`drop_path=0.1`). `model.record.report` says what was done.
 
     UserError where a file is missing or broken, ConversionError for tensors that do not fit, or
     hold NaN or infinity: its message names the first few, its attribute `problems` all of them.
@@ -161,6 +162,11 @@ def foreign(place: Path, name: str | None, layout: str | None) -> Model:
         report=report,
     )
     return native
+
+
+def backbone(where: str | Path, **options: Any) -> Model:
+    """`load` without a head: the model answers with its Tokens, (B, T, D) in `.x`."""
+    return load(where, head=None, **options)
 
 
 @dataclass(frozen=True)

@@ -215,8 +215,8 @@ def load_state(
     rules = tuple(Rule(key, key) for key in shapes) if layout == "zoo" else model.rules_for(layout)
     ours, carried = convert.from_theirs(rules, state, shapes, parts_of(model), where)
     model.load_state_dict(ours, assign=assign)
-    if carried:
-        model.record = replace(model.record, carried={**model.record.carried, layout: carried})
+    if layout != "zoo":  # what was carried beside other weights is not of these
+        model.record = replace(model.record, carried={layout: carried} if carried else {})
     return model
 
 

@@ -1,7 +1,7 @@
 """A model with its weights, for other classes, other pictures, or with other options."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from torch import Tensor
@@ -22,7 +22,13 @@ SIZED = ("size", "patch", "channels", "window")  # what may be another than that
 
 
 def changed(model: Model, classes: Any, options: Mapping[str, Any]) -> Model:
-    """A loaded model for other classes and sizes, with other options that have no weights."""
+    """A loaded model for other classes and sizes, with other options that have no weights, and with
+    another head where `head` is one of them: a part as it is, or None."""
+    if "head" in options:
+        model = headed(model, options["head"], classes)
+        options = {key: value for key, value in options.items() if key != "head"}
+        if not options:
+            return model
     record, report = model.record, model.record.report
     parts = {"adapter": model.adapter, "backbone": model.backbone, "head": model.head}
     configs: dict[str, Any] = {n: part and part.config for n, part in parts.items()}
@@ -35,7 +41,7 @@ def changed(model: Model, classes: Any, options: Mapping[str, Any]) -> Model:
     sized = [key for key in SIZED if key in vars(configs["adapter"])]
     for key, value in options.items():
         wants = f"load takes {key} from the weights; got {value!r}: drop it"
-        require(key not in MADE, wants, key)
+        require(key.rpartition(".")[2] not in MADE, wants, key)
         if key in sized:
             own = getattr(configs["adapter"], key)
             if isinstance(own, tuple) and isinstance(value, int):
@@ -44,9 +50,11 @@ def changed(model: Model, classes: Any, options: Mapping[str, Any]) -> Model:
             configs["adapter"] = put(configs["adapter"], key, value)
         else:
             set_option(configs, key, value, sized, "load")
-    stages = getattr(Part.of_config[type(configs["adapter"])], "stages_of", None)
-    if stages is not None and configs["adapter"] != model.adapter.config:
-        configs["backbone"] = replace(configs["backbone"], stages=stages(configs["adapter"]))
+    stages_of = getattr(Part.of_config[type(configs["adapter"])], "stages_of", None)
+    if stages_of is not None:
+        before, after = stages_of(model.adapter.config), stages_of(configs["adapter"])
+        stages = merged(configs["backbone"].stages, before, after)
+        configs["backbone"] = replace(configs["backbone"], stages=stages)
     kind = configs["backbone"].stages[0].block.attn.position
     if isinstance(kind, GridTable):
         grid = Parts(configs["adapter"]).grid
@@ -59,17 +67,50 @@ def changed(model: Model, classes: Any, options: Mapping[str, Any]) -> Model:
     resized, renewed = transfer(model, target, classes is not None)
     prepare = record.preprocess and prepared(record.preprocess, configs["adapter"], options)
     dropped = [k for k in model.state_dict() if k in renewed or k not in target.state_dict()]
-    report = replace(report, resized=resized, renewed=renewed, loaded=report.loaded - len(dropped))
+    told = {"resized": resized, "renewed": (*report.renewed, *renewed)}
+    report = replace(report, **told, loaded=report.loaded - len(dropped))
     scale = None if classes is not None else record.scale
     target.record = replace(record, labels=labels, preprocess=prepare, scale=scale, report=report)
     return target
 
 
+def headed(model: Model, head: Any, classes: Any) -> Model:
+    """The same body with a head as it is given, or with none."""
+    wants = "load takes a head as a part that is built, such as zoo.heads.Classify(...), or None"
+    require(head is None or isinstance(head, Part), f"{wants}; got {head!r}", "head")
+    wants = "load takes classes= or another head=, whose config has them; got both"
+    require(classes is None, wants, "classes")
+    target, record = Model(model.adapter, model.backbone, head), model.record
+    keys = [key for key in target.state_dict() if key.startswith("head.")]
+    loaded = record.report.loaded - sum(key.startswith("head.") for key in model.state_dict())
+    report = replace(record.report, loaded=loaded, renewed=tuple(keys))
+    target.record = replace(record, labels=None, scale=None, report=report)
+    return target
+
+
+def merged(own: Any, before: Any, after: Any) -> Any:
+    """A value with what is another in `after` than in `before`, and with all else of its own;
+    configs field by field, sequences one by one."""
+    if before == after:
+        return own
+    if own == before:
+        return after
+    if isinstance(own, tuple) and len(own) == len(before) == len(after):
+        return tuple(merged(*three) for three in zip(own, before, after, strict=True))
+    if is_dataclass(own) and type(own) is type(before) is type(after):
+        names = [field.name for field in fields(own)]
+        three = ((getattr(x, name) for x in (own, before, after)) for name in names)
+        changed = {name: merged(*each) for name, each in zip(names, three, strict=True)}
+        return replace(own, **changed)  # type: ignore[type-var]  # not the class itself
+    return after
+
+
 def prepared(prepare: Any, adapter: Any, options: Mapping[str, Any]) -> Any:
     """The way to read pictures, for an adapter of another size or other channels."""
-    if "size" in options:
+    given = {key.removeprefix("adapter.") for key in options}
+    if "size" in given:
         prepare = replace(prepare, size=pair(adapter.size))
-    if "channels" in options and adapter.channels in (1, 3):
+    if "channels" in given and adapter.channels != prepare.channels:
         grey = {key: (sum(v) / len(v),) for key in ("mean", "std") if (v := getattr(prepare, key))}
         prepare = replace(prepare, channels=adapter.channels, **grey)
     return prepare
