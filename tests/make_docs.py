@@ -14,7 +14,7 @@ from peers import CASES, distance, noisy
 import zoo
 
 ROOT = Path(__file__).parents[1]
-MODEL_SIDE = ("loading.py", "resizing.py", "registry.py", "configs.py", "extend.py", "model.py", "checkpoint.py", "weights.py", "hf.py", "openclip.py", "facts.py", "giving.py", "convert.py", "tokens.py", "shapes.py",
+MODEL_SIDE = ("loading.py", "resizing.py", "registry.py", "configs.py", "extend.py", "model.py", "checkpoint.py", "weights.py", "hf.py", "openclip.py", "facts.py", "giving.py", "matching.py", "convert.py", "tokens.py", "shapes.py",
               "errors.py", "__init__.py", "families", "adapters", "heads", "nn", "ops")  # fmt: skip
 
 

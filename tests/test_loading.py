@@ -751,6 +751,43 @@ def test_torchvision_takes_what_is_given_back(tmp_path):
     assert close(ours(pixels()), theirs(pixels()))
 
 
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["vit_mu_patch8_32", "swin_mu_patch4_window4_64", "swin3d_mu"])
+def test_what_is_given_to_torchvision_loads_again_with_its_labels(tmp_path, name):
+    options = {"window": 2} if name.startswith("swin_") else {}
+    ours = zoo.create(name, classes=["a", "b"], pad="attend", **options) if "swin" in name else None
+    ours = (ours or zoo.create(name, classes=["a", "b"])).eval()
+    again = zoo.load(ours.save(tmp_path / "v", layout="torchvision")).eval()
+    assert again.record.labels == ("a", "b") and again.record.name == name
+    assert again.record.preprocess == ours.record.preprocess
+    frames = (4,) if name == "swin3d_mu" else ()
+    x = torch.randn(1, 3, *frames, 32, 32)
+    assert torch.equal(again(x), ours(x))
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "says"),
+    [
+        ("vit_mu_patch8_32", {"pool": "mean"}, "no such head.pool 'mean', not 'class'"),
+        ("vit_mu_patch8_32", {"activation": "silu"}, "mlp.activation 'silu', not 'gelu'"),
+        ("vit_mu_patch8_32", {"eps": 1e-3}, "eps 0.001, not 1e-06"),
+        ("vit_mu_patch8_32", {"channels": 1}, "adapter.channels 1, not 3"),
+        ("vit_mu_patch8_32", {"size": (32, 48)}, "adapter.size"),
+        ("vit_mu_patch8_32", {"head": None}, "takes a model with a last Linear"),
+        ("vit_mu_patch8_32", {"head.pool": "class_mean"}, "head.pool 'class_mean', not 'class'"),
+        ("swin_mu_patch4_window4_64", {"size": 72}, "adapter.pad 'mask', not 'attend'"),
+        ("swin_mu_patch4_window4_64", {"channels": 1}, "adapter.channels 1, not 3"),
+        ("swinv2_mu_window4_64", {"activation": "relu"}, "mlp.activation 'relu', not 'gelu'"),
+    ],
+    ids=str,
+)
+def test_what_torchvision_would_answer_otherwise_is_not_given(tmp_path, name, options, says):
+    model = zoo.create(name, **{"classes": 3, **options} if "head" not in options else options)
+    with pytest.raises(OptionError, match=says):
+        model.save(tmp_path / "o", layout="torchvision")
+    assert not (tmp_path / "o").exists()
+
+
 def test_nothing_is_overwritten_or_half_given(tmp_path):
     model = zoo.create("vit_mu_patch8_32", 3)
     (tmp_path / "full").mkdir()

@@ -13,10 +13,11 @@ from torch import Tensor
 
 from zoo import facts, hf, openclip
 from zoo.checkpoint import WEIGHTS
-from zoo.configs import configs_for, find
+from zoo.configs import find
 from zoo.convert import ConversionError
 from zoo.errors import OptionError
-from zoo.nn.config import to_plain
+from zoo.families import Family
+from zoo.matching import check_same, count_of
 from zoo.shapes import pair
 
 # Tensors, JSON files by name, and the name of the file of the tensors.
@@ -49,9 +50,28 @@ TOPS = {
 
 def timm_files(model: Any) -> Given:
     """What `timm.create_model("local-dir:FOLDER", pretrained=True)` reads beside the weights."""
+    config, own, family = described(model, "timm")
+    record, sized = model.record, config["model_args"]
+    if record.family in STEMS:  # there a table is of another size than pictures, unless it is unset
+        sized["pos_embed_grid_size"] = None
+    words, pooled = timm_pool(model, family)
+    sized |= words
+    check_same(model, record.name, {**family.facts.get("timm", {}), **own, **pooled}, "timm")
+    state = model.state_for("timm")
+    if model.head is not None and not getattr(model.head.config, "bias", True):
+        classifier = config["pretrained_cfg"]["classifier"]
+        for key in [f"{classifier}.weight", "head_dist.weight"]:  # theirs have a bias
+            if key in state:
+                state[key.replace("weight", "bias")] = state[key].new_zeros(len(state[key]))
+    return state, {"config.json": config}, WEIGHTS
+
+
+def described(model: Any, library: str) -> tuple[dict[str, Any], dict[str, Any], Family]:
+    """-> (a config.json as timm writes it: its name, how pictures are read, labels, and what its
+    name does not say; the same of that in our columns; its family)."""
     record, adapter = model.record, model.adapter.config
     if record.name is None:
-        wants = "save in timm's layout takes a model with a name"
+        wants = f"save in the layout of {library} takes a model with a name"
         raise OptionError(f"{wants}; this has none", "layout")
     classes, prepare = count_of(model) or 0, record.preprocess
     told: dict[str, Any] = {
@@ -74,22 +94,12 @@ def timm_files(model: Any) -> Given:
         value = has.get(column)
         if column in takes and value is not None and value != known.get(column, value):
             sized[word] = own[column] = value
-    if record.family in STEMS:  # there a table is of another size than pictures, unless it is unset
-        sized["pos_embed_grid_size"] = None
-    words, pooled = timm_pool(model, family)
-    sized, own = sized | words, own | pooled
-    check_same(model, record.name, {**family.facts.get("timm", {}), **own}, "timm")
-    state = model.state_for("timm")
-    if model.head is not None and not getattr(model.head.config, "bias", True):
-        for key in [f"{told['classifier']}.weight", "head_dist.weight"]:  # theirs have a bias
-            if key in state:
-                state[key.replace("weight", "bias")] = state[key].new_zeros(len(state[key]))
     config = {"architecture": name, "num_classes": classes, "num_features": model.backbone.dim,
               "pretrained_cfg": {**told, "tag": tag}, "model_args": sized}  # fmt: skip
-    return state, {"config.json": config}, WEIGHTS
+    return config, own, family
 
 
-def timm_pool(model: Any, family: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+def timm_pool(model: Any, family: Family) -> tuple[dict[str, Any], dict[str, Any]]:
     """timm's words for how a model's tokens become one answer, and ours for what it then builds; of
     a model without a head, those that leave it the last norm. Nothing for a pool without a word."""
     head: Any = getattr(model.head, "config", None)
@@ -113,7 +123,7 @@ def timm_pool(model: Any, family: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     return words, ours | bias
 
 
-def pool_key(family: Any) -> str:
+def pool_key(family: Family) -> str:
     """Our option of how a family pools."""
     return "pool" if "pool" in inspect.signature(family.build).parameters else "head.pool"
 
@@ -122,51 +132,6 @@ def norms(behind: bool, eps: float) -> dict[str, Any]:
     """Our options where the last norm is behind the pool, or before it."""
     there = {"head.norm": "layer", "head.eps": eps, "backbone.norm": "none"}
     return there if behind else {"head.norm": "none", "backbone.norm": "layer"}
-
-
-# Options that change no answer of a model at its own size.
-SILENT = {"drop_path", "dropout", "drop_tokens", "checkpoint", "init", "resize", "fill", "target"}
-
-
-def check_same(
-    model: Any, name: str, told: Mapping[str, Any], library: str, moot: frozenset[str] = frozenset()
-) -> None:
-    """OptionError that names what of a model a reader of its files would build otherwise: a model
-    by `name` with the options `told`; but for options that are `moot`."""
-    count, options = count_of(model), dict(told)
-    if model.head is None:
-        options = {k: v for k, v in options.items() if not k.startswith("head.")} | {"head": None}
-    elif count is None:
-        options["head.classes"] = None
-    takes = "classes" in inspect.signature(find(name)[0].build).parameters
-    classes = (count or 1) if takes and model.head is not None else None
-    _, _, theirs = configs_for(name, classes, options)
-    parts = {"adapter": model.adapter, "backbone": model.backbone, "head": model.head}
-    mine = flat({n: None if p is None else to_plain(p.config) for n, p in parts.items()})
-    other = flat({n: None if c is None else to_plain(c) for n, c in theirs.items()})
-    silent = SILENT | moot | (set() if padded(model.adapter.config) else {"pad", "clamp"})
-    wrong = [
-        f"{key} {mine.get(key)!r}, not {other.get(key)!r}"
-        for key in [*mine, *(key for key in other if key not in mine)]
-        if key.rpartition(".")[2] not in silent and not alike(key, mine.get(key), other.get(key))
-    ]
-    if wrong:
-        more = f", and {len(wrong) - 3} more" if len(wrong) > 3 else ""
-        wants = f"save in the layout of {library} takes a model that {library} builds by its name"
-        got = f"{name.partition('.')[0]} there has no such {', '.join(wrong[:3])}{more}"
-        raise OptionError(f"{wants}; {got}: save it in ours", "layout")
-
-
-def flat(value: Any, above: str = "") -> dict[str, Any]:
-    """Nested mappings and lists as {dotted path: value}; equal sides as one."""
-    if isinstance(value, (list, tuple)) and len(value) == 2 and value[0] == value[1]:
-        value = value[0]
-    if isinstance(value, (list, tuple)):
-        value = {str(i): inner for i, inner in enumerate(value)}
-    if not isinstance(value, Mapping):
-        return {above: value}
-    lead = f"{above}." if above else ""
-    return {k: v for key, inner in value.items() for k, v in flat(inner, f"{lead}{key}").items()}
 
 
 def columns_of(model: Any) -> dict[str, Any]:
@@ -180,33 +145,6 @@ def square(sides: Any) -> Any:
     """Equal sides as one number, as families take them."""
     same = isinstance(sides, tuple) and len({*sides}) == 1
     return sides[0] if same else sides
-
-
-def alike(key: str, one: Any, other: Any) -> bool:
-    """Whether two values of an option mean the same: of a learned scale's start, that there is one;
-    of a picture, a number and the pair of it."""
-    if key.endswith("layer_scale"):
-        return (one is None) == (other is None)
-    if key.endswith(".hidden") and None in (one, other):  # the width of an MLP: tensors tell it
-        return True
-    return one == other
-
-
-def padded(adapter: Any) -> bool:
-    """Whether windows do not fill the grid of some stage at the native size, or are larger."""
-    window = getattr(adapter, "window", None)
-    if window is None or len(window) != 2:
-        return False
-    grids = [[-(-s // p) for s, p in zip(pair(adapter.size), adapter.patch, strict=True)]]
-    for _ in adapter.depths[1:]:
-        grids.append([-(-side // 2) for side in grids[-1]])
-    pairs = [(g, w) for grid in grids for g, w in zip(grid, window, strict=True)]
-    return any(g % (min(g, w) if adapter.clamp else w) for g, w in pairs)
-
-
-def count_of(model: Any) -> int | None:
-    """How many classes a model's head has; None where there is no Linear for them."""
-    return getattr(getattr(model.head, "config", None), "classes", None)
 
 
 def hf_files(model: Any, wanted: str = "hf") -> Given:
@@ -266,12 +204,24 @@ def layout_for(model: Any, kind: hf.Kind, wanted: str) -> str:
             model.state_for(layout)
             return layout
     wants = f"save in transformers' layout takes a {family.name} with a head that its class has"
-    raise OptionError(f"{wants}; this model's is none of those", "layout")
+    has = (
+        "" if model.head is None else f": its pool is {getattr(model.head.config, 'pool', None)!r}"
+    )
+    raise OptionError(f"{wants}; this model's is none of those{has}", "layout")
 
 
 def torchvision_files(model: Any) -> Given:
-    """A state dict alone."""
-    return model.state_for("torchvision"), {}, "model.pth"
+    """What torchvision's `load_state_dict` takes, and beside it what `zoo.load` reads of it."""
+    config, own, family = described(model, "torchvision")
+    state = model.state_for("torchvision")
+    if count_of(model) is None:
+        wants = "save in the layout of torchvision takes a model with a last Linear, for classes"
+        raise OptionError(f"{wants}; this has none: save it in ours", "layout")
+    own |= {"channels": 3, **family.facts["torchvision"]}  # theirs have no others
+    if not hasattr(model.adapter.config, "window") and isinstance(own["size"], tuple):
+        del own["size"]  # theirs with a table of positions are square
+    check_same(model, model.record.name, own, "torchvision")
+    return state, {"config.json": config}, "model.pth"
 
 
 def openclip_files(model: Any) -> Given:

@@ -22,6 +22,7 @@ from zoo.errors import OptionError, UserError, require, some, suggest
 from zoo.extend import families
 from zoo.families import Family
 from zoo.inputs import Preprocess
+from zoo.matching import count_of
 from zoo.model import Model, load_state, parts_of
 from zoo.registry import from_saved, made_for
 from zoo.resizing import changed
@@ -157,7 +158,7 @@ def foreign(place: Path, name: str | None, layout: str | None) -> Model:
     native.record = replace(
         native.record,
         name=make.listed,
-        labels=facts.labels_in(config, giving.count_of(native)),
+        labels=facts.labels_in(config, count_of(native)),
         preprocess=prepare,
         report=report,
     )

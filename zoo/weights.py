@@ -24,7 +24,7 @@ from zoo.errors import UserError, some
 State = dict[str, Tensor]
 INDEX = ".index.json"  # names the file of each tensor, where there are several
 FILES = ("model.safetensors", "pytorch_model.bin", "open_clip_model.safetensors",
-         "open_clip_pytorch_model.bin")  # fmt: skip
+         "open_clip_pytorch_model.bin", "model.pth")  # fmt: skip
 NAMES = tuple(name for file in FILES for name in (file, f"{file}{INDEX}"))  # in this order
 CONFIGS = ("config.json", "preprocessor_config.json", "processor_config.json",
            "open_clip_config.json")  # fmt: skip
