@@ -11,7 +11,8 @@ from torchvision.models.swin_transformer import (
 )
 
 import zoo
-from zoo.errors import OptionError
+from zoo import checkpoint
+from zoo.errors import OptionError, UserError
 from zoo.heads import Classify, ClassifyConfig
 from zoo.resizing import merged
 
@@ -114,6 +115,15 @@ def test_a_head_is_left_out_or_another(tmp_path):
     ):
         with pytest.raises(OptionError, match=says):
             zoo.load(tmp_path / "m", **given)
+
+
+@pytest.mark.parametrize("place", ["", "model"])
+def test_a_run_that_was_stopped_says_how_it_goes_on(tmp_path, place):
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "config.yaml").write_text("recipe: image_classify")
+    with pytest.raises(UserError, match=f"its run was stopped; zoo resume {run} goes on with it"):
+        checkpoint.read_folder(run / place)
 
 
 def test_tables_of_the_old_size_are_not_given_back(tmp_path):

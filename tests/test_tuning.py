@@ -22,7 +22,7 @@ from zoo.training.average import Average
 from zoo.training.config import OptimConfig
 from zoo.training.optimise import make_optimizer, make_schedule, parameter_groups
 from zoo.training.probe import Features, PrepareFeatures
-from zoo.training.tune import LINEARS, Lora, freeze_body, frozen, merge, put_lora, tune
+from zoo.training.tune import LINEARS, Lora, freeze_body, frozen, learning, merge, put_lora, tune
 
 VIT, SWIN, EVA = "vit_mu_patch8_32", "swin_mu_patch4_window4_64", "eva02_mu_patch8_32"
 
@@ -111,6 +111,15 @@ def test_a_frozen_body_leaves_the_head(name):
     }  # fmt: skip
     x = torch.randn(2, *([3, 64, 64] if name == SWIN else [3, 32, 32]))
     assert torch.equal(model.features(x).x, model.features(x).x), "neither dropout nor drop path"
+
+
+def test_a_frozen_body_that_nothing_was_loaded_into_is_told(tmp_path):
+    zoo.create(VIT, classes=2).save(tmp_path / "m")
+    loaded, random = zoo.load(tmp_path / "m"), zoo.create(VIT, classes=2)
+    assert learning(random) == "" == learning(loaded)
+    told = [learning(tune(model, "body")) for model in (loaded, random)]
+    assert told[0].endswith(" of them learn")
+    assert told[1] == f"{told[0]}; the others stay random, since nothing was loaded (--model.load)"
 
 
 def test_a_number_freezes_what_is_less_deep():

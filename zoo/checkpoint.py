@@ -146,7 +146,9 @@ def read_folder(folder: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     missing = [name for name in (CONFIG, WEIGHTS) if not (folder / name).is_file()]
     if missing:
         lacks = f"has no {' and no '.join(missing)}" if folder.is_dir() else "is a file"
-        raise UserError(f"{takes}; {folder} {lacks if folder.exists() else 'does not exist'}")
+        runs = [run for run in (folder, folder.parent) if (run / "config.yaml").is_file()]
+        todo = f": its run was stopped; zoo resume {runs[0]} goes on with it" if runs else ""
+        raise UserError(f"{takes}; {folder} {lacks if folder.exists() else 'does not exist'}{todo}")
     version = config.get("zoo") if isinstance(config, dict) else None
     if version != FORMAT:
         got = f"{folder / CONFIG} says {version!r}: not written by it"

@@ -137,8 +137,11 @@ def merge(model: Model) -> None:
             setattr(model.get_submodule(above), last, plain)
 
 
-def learning(model: nn.Module) -> str:
-    """How many of the parameters learn, in words; "" where all do."""
+def learning(model: Model) -> str:
+    """How many of the parameters learn, in words, and whether the others never did; "" where all
+    do."""
     count = sum(p.numel() for p in model.parameters() if p.requires_grad)
     every = sum(p.numel() for p in model.parameters())
-    return "" if count == every else f", {count:,} of them learn"
+    random = "; the others stay random, since nothing was loaded (--model.load)"
+    told = f", {count:,} of them learn{'' if model.record.report else random}"
+    return "" if count == every else told
