@@ -1,8 +1,10 @@
 """The sentences that wrong shapes and wrong words get."""
 
+import numpy as np
 import pytest
 import torch
 
+import zoo
 from zoo.errors import OptionError, ShapeError, one_of, suggest
 from zoo.shapes import check, pair
 
@@ -45,3 +47,9 @@ def test_one_of():
         one_of("Block", "place", "prr", ("pre", "post"))
     assert str(error.value) == "Block takes the place pre, post; got 'prr'; did you mean 'pre'?"
     assert error.value.key == "place"
+
+
+@pytest.mark.parametrize("wrong", [np.zeros((1, 3, 32, 32)), [[1.0]], None])
+def test_what_is_no_tensor_is_told(wrong):
+    with pytest.raises(ShapeError, match=r"Patches takes a torch.Tensor; got (ndarray|list|None)"):
+        zoo.create("vit_mu_patch8_32", classes=2)(wrong)

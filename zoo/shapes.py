@@ -20,6 +20,8 @@ def check(where: str, x: Tensor, spec: str, floats: bool = True, **sizes: int) -
     says
     `Patches takes (batch, channels=3, height, width); got (2, 4, 8, 8): channels is 4, not 3`.
     """
+    if not isinstance(x, Tensor):
+        raise ShapeError(f"{where} takes a torch.Tensor; got {type(x).__name__}")
     if x.is_floating_point() != floats:
         wanted = "fractions, such as float32" if floats else "whole numbers, such as int64"
         raise ShapeError(f"{where} takes {wanted}; got {x.dtype}")
