@@ -38,27 +38,8 @@ def changed(model: Model, classes: Any, options: Mapping[str, Any]) -> Model:
         require(model.head is not None, f"{wants}; {report.source} has none", "classes")
         count, labels = count_and_labels(classes, "load")
         configs["head"] = replace(configs["head"], classes=count)
-    sized = [key for key in SIZED if key in vars(configs["adapter"])]
-    for key, value in options.items():
-        wants = f"load takes {key} from the weights; got {value!r}: drop it"
-        require(key.rpartition(".")[2] not in MADE, wants, key)
-        if key in sized:
-            own = getattr(configs["adapter"], key)
-            if isinstance(own, tuple) and isinstance(value, int):
-                value = (value,) * len(own)
-            value = read_option("load", key, hints_of(type(configs["adapter"]))[key], value)
-            configs["adapter"] = put(configs["adapter"], key, value)
-        else:
-            set_option(configs, key, value, sized, "load")
-    stages_of = getattr(Part.of_config[type(configs["adapter"])], "stages_of", None)
-    if stages_of is not None:
-        before, after = stages_of(model.adapter.config), stages_of(configs["adapter"])
-        stages = merged(configs["backbone"].stages, before, after)
-        configs["backbone"] = replace(configs["backbone"], stages=stages)
-    kind = configs["backbone"].stages[0].block.attn.position
-    if isinstance(kind, GridTable):
-        grid = Parts(configs["adapter"]).grid
-        set_option(configs, "block.attn.position", replace(kind, grid=grid), (), "load")
+    put_options(configs, options)
+    follow(configs, model.adapter.config)
     if options:
         target = Model(**build_parts(configs))
     else:  # the same parts, with another head
@@ -72,6 +53,35 @@ def changed(model: Model, classes: Any, options: Mapping[str, Any]) -> Model:
     scale = None if classes is not None else record.scale
     target.record = replace(record, labels=labels, preprocess=prepare, scale=scale, report=report)
     return target
+
+
+def put_options(configs: dict[str, Any], options: Mapping[str, Any]) -> None:
+    """Put each option into the config that has it, the sizes of pictures into the adapter's."""
+    sized = [key for key in SIZED if key in vars(configs["adapter"])]
+    for key, value in options.items():
+        wants = f"load takes {key} from the weights; got {value!r}: drop it"
+        require(key.rpartition(".")[2] not in MADE, wants, key)
+        if key in sized:
+            own = getattr(configs["adapter"], key)
+            if isinstance(own, tuple) and isinstance(value, int):
+                value = (value,) * len(own)
+            value = read_option("load", key, hints_of(type(configs["adapter"]))[key], value)
+            configs["adapter"] = put(configs["adapter"], key, value)
+        else:
+            set_option(configs, key, value, sized, "load")
+
+
+def follow(configs: dict[str, Any], before: Any) -> None:
+    """What the backbone has of an adapter that was as `before`: windows, and the native grid."""
+    adapter = configs["adapter"]
+    stages_of = getattr(Part.of_config[type(adapter)], "stages_of", None)
+    if stages_of is not None:
+        stages = merged(configs["backbone"].stages, stages_of(before), stages_of(adapter))
+        configs["backbone"] = replace(configs["backbone"], stages=stages)
+    kind = configs["backbone"].stages[0].block.attn.position
+    if isinstance(kind, GridTable):
+        here = replace(kind, grid=Parts(adapter).grid)
+        set_option(configs, "block.attn.position", here, (), "load")
 
 
 def headed(model: Model, head: Any, classes: Any) -> Model:
