@@ -82,11 +82,7 @@ def load(
     for key, text in (("name", name), ("layout", layout)):
         require(isinstance(text, str | None), f"load takes a {key} as text; got {text!r}", key)
     place = checkpoint.path_of(where, "load takes a folder, a file or a model of the Hub")
-    if not place.exists() and isinstance(where, str) and where.count("/") == 1:
-        if place.parent.is_dir():  # a slip in a path, and no name of the Hub
-            hint = suggest(place.name, [p.name for p in place.parent.iterdir()])
-            raise UserError(f"load takes a folder or a file; there is no {place}{hint}")
-        place = weights.fetch(where)
+    place = weights.local(where, place)
     if name is None and weights.config_of(place).is_file():
         found = next((f for n in weights.NAMES if (f := place.parent / n).is_file()), None)
         place = place.parent if place == found else place  # the file stands for its folder
