@@ -144,17 +144,19 @@ def foreign(place: Path, name: str | None, layout: str | None) -> Model:
     load_state(native, state, found, assign=True, where=file)
     native = native.to(torch.get_default_dtype())
     carried = len(native.record.carried.get(found, {}))
-    report = Report(str(place), found, tuple(notes), len(state) - carried, (), (), carried)
-    prepare = native.record.preprocess
+    labels, doubt = facts.labels_in(config, giving.count_of(native))
+    prepare, notes = native.record.preprocess, [*notes, *doubt]
     if isinstance(prepare, Preprocess):
         told = picture_facts(make, config, file.parent, found, prepare.size)
         prepare = replace(prepare, **told)
+        lacks = [f"{k} {getattr(prepare, k)}" for k in facts.ASKED if k not in told]
+        if lacks:
+            known = f"as those of {make.family.name} usually are: {', '.join(lacks)}"
+            notes.append(f"how pictures are read is guessed, {known}")
+            log.warning("%s: %s (a %s beside it would say)", place, notes[-1], facts.PROCESSOR)
+    report = Report(str(place), found, tuple(notes), len(state) - carried, (), (), carried)
     native.record = replace(
-        native.record,
-        name=make.listed,
-        labels=facts.labels_in(config, giving.count_of(native)),
-        preprocess=prepare,
-        report=report,
+        native.record, name=make.listed, labels=labels, preprocess=prepare, report=report
     )
     return native
 
