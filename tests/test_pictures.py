@@ -236,7 +236,7 @@ def test_how_pictures_are_read_is_guessed_aloud(tmp_path, caplog):
     ("names", "says"),
     [
         ({"0": "a", "2": "c"}, "classes 1 have none"),
-        ({"0": "a", "1": "b", "2": "a"}, "a stand for several"),
+        ({"0": "a", "1": "b", "2": "a"}, "several are called a"),
         ({"0": "a", "1": "b", "2": "c"}, None),
         ({"0": "LABEL_0", "1": "LABEL_1", "2": "LABEL_2"}, None),
     ],

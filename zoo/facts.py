@@ -184,7 +184,7 @@ def labels_in(
     if not none and not twice:
         return found, []
     wrong = [f"classes {some(none)} have none"] if none else []
-    wrong += [f"{some(twice)} stand for several"] if twice else []
+    wrong += [f"several are called {some(twice)}"] if twice else []
     return None, [f"names of classes are left out: {' and '.join(wrong)}"]
 
 
