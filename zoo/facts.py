@@ -174,13 +174,11 @@ def labels_in(
     names = config.get("id2label") or (config.get("pretrained_cfg") or {}).get("label_names")
     if isinstance(names, list):
         names = {str(i): name for i, name in enumerate(names)}
-    if not count or not isinstance(names, Mapping):
+    if not count or not isinstance(names, Mapping) or names.get("0") == "LABEL_0":
         return None, []
     found = tuple(str(names.get(str(i), "")) for i in range(count))
     twice = [name for name, times in Counter(found).items() if name and times > 1]
     none = [str(i) for i, name in enumerate(found) if not name]
-    if found[0] == "LABEL_0":
-        return None, []
     if not none and not twice:
         return found, []
     wrong = [f"classes {some(none)} have none"] if none else []

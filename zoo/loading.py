@@ -153,7 +153,7 @@ def foreign(place: Path, name: str | None, layout: str | None) -> Model:
         if lacks:
             known = f"as those of {make.family.name} usually are: {', '.join(lacks)}"
             notes.append(f"how pictures are read is guessed, {known}")
-            log.warning("%s: %s (a %s beside it would say)", place, notes[-1], facts.PROCESSOR)
+            log.warning("%s: %s (a %s beside it would say)", file, notes[-1], facts.PROCESSOR)
     report = Report(str(place), found, tuple(notes), len(state) - carried, (), (), carried)
     native.record = replace(
         native.record, name=make.listed, labels=labels, preprocess=prepare, report=report
