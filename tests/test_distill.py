@@ -106,6 +106,7 @@ def test_a_student_copies_a_run_and_keeps_itself_alone(options, tmp_path):
     second = training.train(RECIPE, flags)
     own = {f"model.{key}" for key in student().state_dict()}
     assert {*weights(second.folder)} == own, "the teacher is in no checkpoint"
+    assert f"teacher: {first.folder}, " in (second.folder / "log.txt").read_text()
     assert second.metrics["test"]["accuracy"] > 0.5
     assert training.evaluate(second.folder) == pytest.approx(second.metrics["test"], abs=1e-5)
 

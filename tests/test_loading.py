@@ -27,6 +27,7 @@ from zoo.convert import ConversionError
 from zoo.errors import OptionError, UserError
 from zoo.training.bodies import with_head
 from zoo.training.models import load_for
+from zoo.training.reading import reading_of
 
 VIT = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64,
            image_size=32, patch_size=8)  # fmt: skip
@@ -743,6 +744,18 @@ def test_bodies_are_given_back_to_transformers(tmp_path):
 
 
 @torch.no_grad()
+def test_grey_pictures_are_read_grey_by_transformers(tmp_path):
+    ours = zoo.create("vit_mu_patch8_32", 3, channels=1).eval()
+    ours.save(tmp_path / "v", layout="hf")
+    theirs = hf.AutoModelForImageClassification.from_pretrained(tmp_path / "v").eval()
+    read = hf.AutoImageProcessor.from_pretrained(tmp_path / "v")
+    picture = torchvision.transforms.functional.to_pil_image(pixels()[0, :1].sigmoid())
+    inputs = read(picture, return_tensors="pt")
+    ours_of_it = ours(ours.record.preprocess(picture)[None])
+    torch.testing.assert_close(theirs(**inputs).logits, ours_of_it, rtol=1e-4, atol=1e-4)
+
+
+@torch.no_grad()
 def test_torchvision_takes_what_is_given_back(tmp_path):
     ours = zoo.create("vit_mu_patch8_32", 3).eval()
     ours.save(tmp_path / "v", layout="torchvision")
@@ -916,12 +929,32 @@ def test_another_kind_of_head_is_made_anew(tmp_path):
         load_for(str(tmp_path / "own"), ["x", "y"], "label", {"head.kind": "Clasify"})
 
 
-def test_a_slip_in_a_path_is_no_name_of_the_hub(tmp_path, monkeypatch):
+@pytest.mark.parametrize("read", [zoo.load, reading_of])
+def test_a_slip_in_a_path_is_no_name_of_the_hub(tmp_path, monkeypatch, read):
+    """What is nearly the name of something here does not wait for a network, nor does a path that
+    is no such name; beside a folder of the owner's name any other name may be of the Hub."""
+    asked = []
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("zoo.weights.fetch", lambda name: pytest.fail("the Hub was asked"))
+    monkeypatch.setattr("zoo.weights.fetch", lambda *given: asked.append(given) or Path("runs"))
     Path("runs/mine").mkdir(parents=True)
-    with pytest.raises(UserError, match=r"there is no runs/mne; did you mean 'mine'\?"):
-        zoo.load("runs/mne")
+    wants = r"there is no runs/mne; did you mean 'mine'\? \(the Hub's is runs/mne@main\)"
+    with pytest.raises(UserError, match=wants):
+        read("runs/mne")
+    for path in ("./rns", "./runs/mne", "runs/../rns"):
+        with pytest.raises(UserError, match=r"there is no .*; did you mean '\w+'\?$"):
+            read(path)
+    assert not asked
+    names = ["runs/vit_base", "runs/mne@main", "runs/mine.of_theirs", "owner/model"]
+    for name in names:
+        with pytest.raises(UserError, match="runs"):  # which holds no weights
+            read(name)
+    assert [*dict(asked)] == names
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    Path("runs/mine.of").mkdir()
+    with pytest.raises(UserError, match=r"is none that is here \(did you mean 'mine"):
+        read("runs/mine.of_theirs")
 
 
 @pytest.mark.parametrize("wrong", [None, 5, ""])

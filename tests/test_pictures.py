@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 
@@ -194,8 +195,75 @@ def test_a_processor_that_cannot_be_followed_is_refused(tmp_path, told, takes):
 
 def test_a_folder_without_a_processor_says_nothing(tmp_path):
     assert facts.of_transformers(tmp_path) == {}
-    (tmp_path / "preprocessor_config.json").write_text("[1]")
-    assert facts.of_transformers(tmp_path) == {}
+
+
+@pytest.mark.parametrize("text", ["[1]", '{"image_mean": [0.5', ""])
+@pytest.mark.parametrize(
+    "name", ["preprocessor_config.json", "processor_config.json", "config.json"]
+)
+def test_a_broken_file_of_facts_is_one_sentence(tmp_path, name, text):
+    """And is not taken for none, which would read pictures as the family usually does."""
+    zoo.create("vit_mu_patch8_32", 3).save(tmp_path / "h", layout="hf")
+    (tmp_path / "h" / "preprocessor_config.json").unlink()
+    (tmp_path / "h" / name).write_text(text)
+    with pytest.raises(UserError) as error:
+        zoo.load(tmp_path / "h", **({"name": "vit_mu_patch8_32"} if name == "config.json" else {}))
+    assert str(tmp_path / "h" / name) in str(error.value)
+
+
+def test_how_pictures_are_read_is_guessed_aloud(tmp_path, caplog):
+    """In plain Python too, where nothing asks for more than warnings."""
+    model = zoo.create("vit_mu_patch8_32", 3)
+    torch.save(model.state_for("timm"), tmp_path / "bare.pth")
+    guessed = "how pictures are read is guessed, as those of vit usually are: mean (0.5, 0.5, 0.5)"
+    report = zoo.load(tmp_path / "bare.pth", name="vit_mu_patch8_32").record.report
+    assert guessed in str(report) and [r.levelname for r in caplog.records] == ["WARNING"]
+    assert guessed in caplog.text and "preprocessor_config.json beside it would say" in caplog.text
+    caplog.clear()
+    for layout in ("timm", "hf"):
+        model.save(tmp_path / layout, layout=layout)
+        assert "guessed" not in str(zoo.load(tmp_path / layout).record.report)
+    (tmp_path / "preprocessor_config.json").write_text(
+        (tmp_path / "hf" / "preprocessor_config.json").read_text()
+    )
+    assert "guessed" not in str(
+        zoo.load(tmp_path / "bare.pth", name="vit_mu_patch8_32").record.report
+    )
+    assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    ("names", "says"),
+    [
+        ({"0": "a", "2": "c"}, "classes 1 have none"),
+        ({"0": "a", "1": "b", "2": "a"}, "several are called a"),
+        ({"0": "a", "1": "b", "2": "c"}, None),
+        ({"0": "LABEL_0", "1": "LABEL_1", "2": "LABEL_2"}, None),
+    ],
+)
+def test_names_of_classes_that_are_left_out_are_told(tmp_path, names, says):
+    zoo.create("vit_mu_patch8_32", 3).save(tmp_path / "h", layout="hf")
+    file = tmp_path / "h" / "config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "id2label": names}))
+    record = zoo.load(tmp_path / "h").record
+    assert (record.labels is None) == (names["0"] == "LABEL_0" or says is not None)
+    assert (f"names of classes are left out: {says}" in str(record.report)) == (says is not None)
+    assert "left out" not in str(record.report) or says is not None
+
+
+@pytest.mark.parametrize(
+    "name, layout", [("vit_mu_patch8_32", "hf"), ("vit_mu_patch8_clip_32", "openclip")]
+)
+def test_what_another_librarys_file_cannot_say_is_told(tmp_path, caplog, name, layout):
+    classes = 64 if layout == "openclip" else 3
+    model = zoo.create(name, classes)
+    own = replace(model.record.preprocess, mode="pad", mean=0.485, background=(1, 2, 3))
+    model.record = replace(model.record, preprocess=own)
+    model.save(tmp_path / "h", layout=layout)
+    assert "save leaves out how pictures are read" in caplog.text and "mean (0.485, " in caplog.text
+    caplog.clear()
+    zoo.create(name, classes).save(tmp_path / "i", layout=layout)
+    assert not caplog.records
 
 
 TORCHVISION = {

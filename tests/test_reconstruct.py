@@ -7,7 +7,10 @@ from PIL import Image
 
 import zoo
 from zoo import data, training
+from zoo.errors import OptionError
 from zoo.heads import Reconstruct
+from zoo.training.bodies import HEADS, TARGETS
+from zoo.training.models import make_model
 
 
 def model_of(way, **more):
@@ -161,6 +164,36 @@ def test_a_body_learned_so_goes_on_with_labels(tmp_path, recipe, name, task):
         if not key.startswith("head."):
             torch.testing.assert_close(tensor, pretrained[key], rtol=1e-4, atol=1e-6)
     assert second.predict(tmp_path / "pictures/deep/1.png")["label"] in ("a", "b")
+
+
+FLAT = {"adapter": {"size": 64, "patch": 8, "dim": 32},
+        "backbone": {"dim": 32, "depth": 2, "heads": 2}}  # fmt: skip
+SWIN = {"adapter": {"kind": "SwinPatches", "dim": 32, "depths": [1, 1], "heads": [2, 4],
+                    "window": [4, 4], "size": 64}}  # fmt: skip
+
+
+@pytest.mark.parametrize("parts", [FLAT, SWIN], ids=["flat", "stages"])
+@pytest.mark.parametrize("kind", TARGETS)
+def test_parts_that_fit_make_a_model_for_any_target_of_pictures(kind, parts):
+    """Whatever the task reads of a picture: no name of a model is needed."""
+    head = {"way": "token"} if kind == "unlabelled" else {"channels": 32}
+    labels = [] if kind == "unlabelled" else ["a", "b"]
+    model = make_model({**parts, "head": head}, labels, TARGETS[kind], kind).train()
+    answer = model(pixels(64, 64))
+    assert (answer.patches if kind == "unlabelled" else answer) is not None
+    assert type(model.head).__name__ == HEADS[kind]
+    wrong = "Segment" if kind == "unlabelled" else "Reconstruct"
+    with pytest.raises(OptionError, match=f"takes a head with dim.*, {HEADS[kind]}; got {wrong}"):
+        make_model({**parts, "head": {"kind": wrong}}, labels, TARGETS[kind], kind)
+
+
+def test_a_body_of_parts_learns_without_labels(tmp_path):
+    write(tmp_path / "pictures")
+    flags = {"data.train": str(tmp_path / "pictures"), "data.val": 0.2, "run.epochs": 1,
+             "run.dir": str(tmp_path / "run"), "hw.accelerator": "cpu",
+             **{f"model.{part}.{key}": v for part in FLAT for key, v in FLAT[part].items()},
+             "model.head.way": "token"}  # fmt: skip
+    assert training.train("image_pretrain/vit_small_mae", flags).metrics["val"]["loss"] > 0
 
 
 def test_pictures_without_labels_are_found_at_any_depth_and_in_tables(tmp_path):

@@ -349,6 +349,38 @@ def test_doubt_names_the_flag(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("values", "rows", "doubt"),
+    [
+        (range(18, 77), 300, True),  # ages
+        (range(18, 77), 3000, True),
+        (range(50), 500, False),  # numbers of classes
+        (range(1, 51), 500, False),
+        (range(50), 100, True),
+        (range(101), 5000, True),
+        (range(1, 11), 12, False),  # marks
+        ((1, 2, 5), 6, False),
+        ((100, 250, 900, 1200), 5, True),  # prices, hardly one twice
+        ((-1, 1), 2, False),
+    ],
+)
+def test_whole_numbers_that_may_be_amounts_are_a_doubt(tmp_path, values, rows, doubt):
+    """Clear cases go on, and say why."""
+    cells = [(f"text {i}", values[i % len(values)]) for i in range(rows)]
+    file = write(tmp_path / "t.csv", ["text", "label"], cells)
+    if doubt:
+        says = refused(file)
+        assert (
+            f"{len(values)} different ones from {values[0]} to {values[-1]} in {rows} rows" in says
+        )
+        assert says.endswith("may be both: give --data.task label or numbers")
+        assert read(file, task="numbers", val=None).target == "numbers"
+        return
+    splits = read(file, val=None)
+    why = f"since there are {len(values)} whole numbers, from {values[0]} to {values[-1]}"
+    assert splits.target == "label" and f"task: one label each, {why} (--data.task)" in splits.notes
+
+
+@pytest.mark.parametrize(
     ("labels", "task", "names"),
     [
         (["a", "b"], "label", ("a", "b")),

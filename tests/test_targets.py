@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from zoo.heads import Classify
 from zoo.training import recipes
 from zoo.training.metrics import LabelsMetrics, NumbersMetrics
 from zoo.training.task import placed, standardise
+from zoo.training.telling import hints
 
 RECIPE = "text_classify/small_scratch"
 UNEVEN = ((0, 33), (33, 49), (49, 50))
@@ -237,7 +239,12 @@ def test_classes_of_few_samples_count_as_much_as_others(tmp_path):
     flags = {**SMALL, "data.train": file, "optim.class_weights": "auto"}
     config = training.resolve(RECIPE, flags).config
     splits = data.splits(config.data, 0, "text")
-    assert any("class_weights auto makes them count the same" in note for note in splits.notes)
+    hint = "--optim.class_weights auto makes classes count the same"
+    assert hint not in " ".join(splits.notes) and hint not in list(hints(splits, config))
+    without = training.resolve(RECIPE, {**SMALL, "data.train": file}).config
+    assert list(hints(splits, without)) == [hint]
+    several = replace(splits, target="labels")  # which it does not take
+    assert not list(hints(several, without))
     targets = np.array(splits.train.targets)
     wanted = compute_class_weight("balanced", classes=np.array([0, 1]), y=targets)
     model = sys.modules[recipes.load(RECIPE).__module__].build(config, splits)

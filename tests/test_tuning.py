@@ -15,13 +15,14 @@ from test_training import COLOURS, RECIPE, options, pictures, weights  # noqa: F
 from torch import nn
 
 import zoo
-from zoo import training
+from zoo import data, training
 from zoo.errors import OptionError, UserError
 from zoo.nn import Attention
 from zoo.training.average import Average
 from zoo.training.config import OptimConfig
 from zoo.training.optimise import make_optimizer, make_schedule, parameter_groups
 from zoo.training.probe import Features, PrepareFeatures
+from zoo.training.telling import hints
 from zoo.training.tune import LINEARS, Lora, freeze_body, frozen, learning, merge, put_lora, tune
 
 VIT, SWIN, EVA = "vit_mu_patch8_32", "swin_mu_patch4_window4_64", "eva02_mu_patch8_32"
@@ -199,6 +200,13 @@ def test_features_of_mirrored_pictures_are_learned_too(options, tmp_path, monkey
     log = (run.folder / "log.txt").read_text()
     assert "features of 24 samples of train, as they are and mirrored, computed once" in log
     assert "of test, computed once" in log
+    said = "with data.augment none, data.flip mirrors only features that are computed once"
+    assert f"data: {said}" in log
+    config = training.resolve("image_classify/vit_tiny_scratch", {**options, "data.flip": True})
+    assert [*hints(data.splits(config.config.data, 0, "picture"), config.config)] == [said]
+    for more in ({"data.flip": False}, {"data.flip": True, "data.augment": "light"}):
+        config = training.resolve("image_classify/vit_tiny_scratch", {**options, **more}).config
+        assert not [*hints(data.splits(config.data, 0, "picture"), config)]
     one, other = made["train"].unbind(1)
     assert set(drawn) == {2} and not torch.allclose(one, other)
     model = zoo.load(run.folder / "model").eval()

@@ -2,19 +2,22 @@
 weights, from timm's list of its own, and back."""
 
 import json
+import logging
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
-from zoo.errors import OptionError, UserError, cut
+from zoo.errors import OptionError, UserError, cut, some
 from zoo.shapes import pair
 
+log = logging.getLogger("zoo")
 PROCESSOR, PROCESSORS = "preprocessor_config.json", "processor_config.json"
 MODES = {"center": "crop", "squash": "squash", "border": "pad"}  # timm's words
 FILTERS = ("nearest", "lanczos", "bilinear", "bicubic", "box", "hamming")  # by Pillow's numbers
+ASKED = ("mean", "std", "interpolation")  # what is guessed where nothing says it
 SAID = {"mean": "mean", "std": "std", "interpolation": "interpolation", "crop_pct": "crop"}
 
 
@@ -139,13 +142,20 @@ def of_transformers(folder: Path) -> dict[str, Any]:
     return {k: tuple(v) if isinstance(v, list) else v for k, v in found.items()}
 
 
-def read(file: Path, broken: Mapping[str, Any] = MappingProxyType({})) -> Mapping[str, Any]:
-    """A JSON object, or `broken` where there is none."""
+def read(file: Path, broken: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
+    """A JSON object, {} where there is no file, or `broken` where it is none; without that,
+    UserError."""
+    reason = "it is none"
     try:
-        found = json.loads(file.read_text("utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return broken
-    return found if isinstance(found, Mapping) else broken
+        found = json.loads(file.read_text("utf-8")) if file.is_file() else {}
+    except (OSError, ValueError, RecursionError) as error:
+        found, reason = None, str(error)
+    if isinstance(found, Mapping):
+        return found
+    if broken is None:
+        takes = f"load takes a {file.name} that is a JSON object"
+        raise UserError(f"{takes}; {file} is not: {reason}: mend it, or remove it")
+    return broken
 
 
 def sides(size: Any) -> tuple[int, int] | None:
@@ -156,16 +166,24 @@ def sides(size: Any) -> tuple[int, int] | None:
     return None if size is None or None in pair(size) else pair(size)
 
 
-def labels_in(config: Mapping[str, Any], count: int | None) -> tuple[str, ...] | None:
-    """The names of so many classes that a config.json has, one for each."""
+def labels_in(
+    config: Mapping[str, Any], count: int | None
+) -> tuple[tuple[str, ...] | None, list[str]]:
+    """The names of so many classes that a config.json has, one for each, or None; and a note where
+    it has names that are none of that."""
     names = config.get("id2label") or (config.get("pretrained_cfg") or {}).get("label_names")
     if isinstance(names, list):
         names = {str(i): name for i, name in enumerate(names)}
-    if not count or not isinstance(names, Mapping):
-        return None
+    if not count or not isinstance(names, Mapping) or names.get("0") == "LABEL_0":
+        return None, []
     found = tuple(str(names.get(str(i), "")) for i in range(count))
-    own = all(found) and len({*found}) == len(found) and found[0] != "LABEL_0"
-    return found if own else None
+    twice = [name for name, times in Counter(found).items() if name and times > 1]
+    none = [str(i) for i, name in enumerate(found) if not name]
+    if not none and not twice:
+        return found, []
+    wrong = [f"classes {some(none)} have none"] if none else []
+    wrong += [f"several are called {some(twice)}"] if twice else []
+    return None, [f"names of classes are left out: {' and '.join(wrong)}"]
 
 
 def share(kept: int, resized: int) -> float:
@@ -184,6 +202,13 @@ def timm_facts(prepare: Any) -> dict[str, Any]:
             "mean": list(prepare.mean), "std": list(prepare.std)}  # fmt: skip
 
 
+def unsaid(prepare: Any, file: str) -> None:
+    """Say that another library's file cannot tell how pictures are read, and so does not."""
+    way = f"{prepare.mode} {prepare.crop:.4g} to {' x '.join(map(str, prepare.size))}"
+    lost = f"mean {prepare.mean}, std {prepare.std}, {prepare.interpolation}, {way}"
+    log.warning("save leaves out how pictures are read, since no %s can say %s", file, lost)
+
+
 def processor(prepare: Any) -> dict[str, Any] | None:
     """A Preprocess -> transformers' preprocessor_config.json; None where theirs cannot do so."""
     (height, width), crop = prepare.size, prepare.crop
@@ -192,10 +217,12 @@ def processor(prepare: Any) -> dict[str, Any] | None:
     if prepare.mode.startswith("crop") and height == width:
         size = {"shortest_edge": before[0]}
     elif prepare.mode != "squash":
+        unsaid(prepare, PROCESSOR)
         return None
     return {
         "image_processor_type": "BitImageProcessor", "do_resize": True, "do_rescale": True,
         "do_normalize": True, "rescale_factor": 1 / 255, "image_mean": list(prepare.mean),
         "image_std": list(prepare.std), "resample": FILTERS.index(prepare.interpolation),
         "size": size, "do_center_crop": True, "crop_size": {"height": height, "width": width},
+        "do_convert_rgb": prepare.channels == 3,  # to grey it converts nothing: give it such
     }  # fmt: skip

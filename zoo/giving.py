@@ -251,7 +251,10 @@ def openclip_files(model: Any) -> Given:
         }  # fmt: skip
     if "logit_bias" in state:
         config["init_logit_bias"] = 0.0  # that there is one; the weights say which
-    files = {"model_cfg": config, "preprocess_cfg": openclip.pictures(model.record.preprocess)}
+    prepare = model.record.preprocess
+    files = {"model_cfg": config, "preprocess_cfg": openclip.pictures(prepare)}
+    if prepare is not None and not files["preprocess_cfg"]:
+        facts.unsaid(prepare, openclip.CONFIG)
     return state, {openclip.CONFIG: files}, "open_clip_model.safetensors"
 
 

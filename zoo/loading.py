@@ -22,7 +22,6 @@ from zoo.errors import OptionError, UserError, require, some, suggest
 from zoo.extend import families
 from zoo.families import Family
 from zoo.inputs import Preprocess
-from zoo.matching import count_of
 from zoo.model import Model, load_state, parts_of
 from zoo.registry import from_saved, made_for
 from zoo.resizing import changed
@@ -84,11 +83,7 @@ def load(
     for key, text in (("name", name), ("layout", layout)):
         require(isinstance(text, str | None), f"load takes a {key} as text; got {text!r}", key)
     place = checkpoint.path_of(where, "load takes a folder, a file or a model of the Hub")
-    if not place.exists() and isinstance(where, str) and where.count("/") == 1:
-        if place.parent.is_dir():  # a slip in a path, and no name of the Hub
-            hint = suggest(place.name, [p.name for p in place.parent.iterdir()])
-            raise UserError(f"load takes a folder or a file; there is no {place}{hint}")
-        place = weights.fetch(where)
+    place = weights.local(where, place)
     if name is None and weights.config_of(place).is_file():
         found = next((f for n in weights.NAMES if (f := place.parent / n).is_file()), None)
         place = place.parent if place == found else place  # the file stands for its folder
@@ -150,17 +145,19 @@ def foreign(place: Path, name: str | None, layout: str | None) -> Model:
     load_state(native, state, found, assign=True, where=file)
     native = native.to(torch.get_default_dtype())
     carried = len(native.record.carried.get(found, {}))
-    report = Report(str(place), found, tuple(notes), len(state) - carried, (), (), carried)
-    prepare = native.record.preprocess
+    labels, doubt = facts.labels_in(config, count_of(native))
+    prepare, notes = native.record.preprocess, [*notes, *doubt]
     if isinstance(prepare, Preprocess):
         told = picture_facts(make, config, file.parent, found, prepare.size)
         prepare = replace(prepare, **told)
+        lacks = [f"{k} {getattr(prepare, k)}" for k in facts.ASKED if k not in told]
+        if lacks:
+            known = f"as those of {make.family.name} usually are: {', '.join(lacks)}"
+            notes.append(f"how pictures are read is guessed, {known}")
+            log.warning("%s: %s (a %s beside it would say)", file, notes[-1], facts.PROCESSOR)
+    report = Report(str(place), found, tuple(notes), len(state) - carried, (), (), carried)
     native.record = replace(
-        native.record,
-        name=make.listed,
-        labels=facts.labels_in(config, count_of(native)),
-        preprocess=prepare,
-        report=report,
+        native.record, name=make.listed, labels=labels, preprocess=prepare, report=report
     )
     return native
 

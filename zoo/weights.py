@@ -4,6 +4,7 @@ Nothing is ever run: safetensors hold tensors alone, torch's files are read with
 NumPy's without objects.
 """
 
+import difflib
 import json
 import re
 import warnings
@@ -19,7 +20,7 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from zoo.errors import UserError, some
+from zoo.errors import UserError, some, suggest
 
 State = dict[str, Tensor]
 INDEX = ".index.json"  # names the file of each tensor, where there are several
@@ -32,6 +33,8 @@ ENDINGS = (".safetensors", ".pth", ".pt", ".bin", ".npz", INDEX)
 DEEPEST = 4  # wrappings that are taken off
 # Where training scripts put the weights; averaged ones first, as timm takes them; last I-JEPA's.
 NESTED = ("state_dict_ema", "model_ema", "state_dict", "model", "params", "module", "encoder")
+NAME = re.compile(r"\w[\w.-]*/[\w.-]+(@\S+)?", re.ASCII)  # of a model of the Hub
+SLIP = 0.8  # how much a name has of one beside it that it is taken for
 PREFIXES = ("module.", "_orig_mod.")  # of DataParallel and DDP, and of torch.compile
 TAKES = (
     f"weights are a file that ends in {', '.join(ENDINGS)}, or a folder with {' or '.join(FILES)}"
@@ -56,9 +59,29 @@ def config_of(file: Path) -> Path:
     return file.with_name(CONFIGS[-1 if file.name.startswith("open_clip") else 0])
 
 
-def fetch(name: str) -> Path:
+def local(where: str | Path, place: Path) -> Path:
+    """What is there as it is; what is not, and may be a name of the Hub, is fetched.
+
+    UserError where neither is, and for what is nearly the name of something beside it: a slip in a
+    path must not wait for a network. A revision ("owner/model@main") says that the Hub is meant.
+    """
+    if place.exists():
+        return place
+    name = NAME.fullmatch(where) if isinstance(where, str) else None
+    beside = [p.name for p in place.parent.glob("*")]
+    hint = suggest(place.name, beside)
+    slip = difflib.get_close_matches(place.name, beside, n=1, cutoff=SLIP)
+    if name is not None and (name[1] or not slip):
+        return fetch(name[0], f" ({hint.removeprefix('; ')})" if hint else "")
+    if not hint:
+        return place  # who reads it in earnest says that it is not there
+    more = "" if name is None else f" (the Hub's is {where}@main)"
+    raise UserError(f"load takes a folder or a file; there is no {place}{hint}{more}")
+
+
+def fetch(name: str, hint: str = "") -> Path:
     """A name on the Hub, "owner/model" or "owner/model@revision" -> the folder of its weights and
-    its configs in the cache.
+    its configs in the cache. `hint` is what it may be here, for errors.
 
     Each file is fetched once; HF_HUB_OFFLINE, HF_ENDPOINT and tokens are huggingface_hub's to read.
     Where the Hub does not answer at once, the cache alone is looked into: huggingface_hub itself
@@ -103,7 +126,7 @@ def fetch(name: str) -> Path:
         if unreachable is not None:
             told += " (--model.load FOLDER or FILE takes what was downloaded elsewhere)"
         raise UserError(f"load takes a folder, a file or a model of the Hub; {name} is none that "
-                        f"is here, and the Hub says: {told}") from error  # fmt: skip
+                        f"is here{hint}, and the Hub says: {told}") from error  # fmt: skip
     return found.parent
 
 

@@ -1,7 +1,7 @@
 """A table of texts, pictures or sounds -> Splits. All that can be wrong is said here."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,10 @@ from zoo.errors import UserError, suggest
 from zoo.inputs import clean_label, label_index, order_labels
 from zoo.inputs.names import listed
 
-MANY = 100  # whole numbers of more kinds than this may be amounts: it is asked which
+# Whole numbers may be classes or amounts (ages, prices): it is asked which where there are more
+# than MANY kinds; more than FEW that do not count from 0 or 1 without a gap, as numbers of classes
+# do, or have fewer than ROWS rows each; or fewer that do not and hardly come twice.
+MANY, FEW, ROWS = 100, 20, 5
 
 
 def table_splits(config: Any, seed: int, kind: str) -> Splits:
@@ -121,12 +124,26 @@ def task_of(cells: Sequence[str], given: str | None, where: Any) -> tuple[str, s
         whole = all(float(cell).is_integer() for cell in some)
         if not whole:
             return "numbers", "task: numbers, since labels are fractions (--data.task)"
-        if len({*some}) > MANY:
+        values = {float(cell) for cell in some}
+        kinds, least, most = len(values), min(values), max(values)
+        if amounts(values, len(some)):
             raise UserError(
-                f"data takes labels that are classes or numbers; the whole numbers in {where}, "
-                f"{len({*some})} different, may be both: give --data.task label or numbers"
+                "data takes labels that are classes or numbers; the whole numbers in "
+                f"{where}, {kinds} different ones from {least:.15g} to {most:.15g} in {len(some)} "
+                "rows, may be both: give --data.task label or numbers"
             )
-    return "label", "task: one label each (--data.task)"
+        why = f"since there are {kinds} whole numbers, from {least:.15g} to {most:.15g}"
+        return "label", f"task: one label each, {why} (--data.task)"
+    return "label", "task: one label each, since they are words (--data.task)"
+
+
+def amounts(values: Collection[float], rows: int) -> bool:
+    """Whether whole numbers in so many rows may be amounts as well as classes, see `MANY`."""
+    kinds, least, most = len(values), min(values), max(values)
+    in_turn = least in (0, 1) and most - least == kinds - 1
+    if kinds <= FEW:
+        return kinds > 2 and not in_turn and rows < 2 * kinds
+    return kinds > MANY or not in_turn or rows < ROWS * kinds
 
 
 def labels_in(cells: Sequence[str], task: str, column: str, where: Any) -> tuple[str, ...]:

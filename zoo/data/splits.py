@@ -222,15 +222,18 @@ def labels_of(target: Any) -> list[int]:
 
 
 def histogram(labels: Sequence[str], train: Rows | None) -> list[str]:
-    """A note on how many rows each class has in train, the largest first, and what to do where one
-    has `UNEVEN` times as many as another. Nothing for numbers."""
+    """A note on how many rows each class has in train, the largest first. Nothing for numbers."""
     counts = [] if train is None else list(zip(train.counts(), labels, strict=True))
     counts = sorted((pair for pair in counts if pair[0]), key=lambda pair: -pair[0])
     if not counts:
         return []
-    uneven = counts[0][0] >= UNEVEN * counts[-1][0]
-    hint = "; --optim.class_weights auto makes them count the same" if uneven else ""
-    return [f"train has {listed((f'{n} {name}' for n, name in counts), 8)}{hint}"]
+    return [f"train has {listed((f'{n} {name}' for n, name in counts), 8)}"]
+
+
+def uneven(train: Rows | None) -> bool:
+    """Whether one class of train has `UNEVEN` times as many rows as another that has any."""
+    counts = [] if train is None else [n for n in train.counts() if n]
+    return bool(counts) and max(counts) >= UNEVEN * min(counts)
 
 
 def target_name(target: Any, labels: Sequence[str]) -> str:

@@ -48,6 +48,8 @@ def measured(answer: Tensor, rows: Any, splits: Any, head: Any) -> dict[str, flo
     """(classes,) for each of the rows -> its loss and metrics."""
     make: Any = METRICS[splits.target]
     metrics = make([d for _, d in splits.scale] if splits.scale else len(answer))
+    for part in metrics.modules():  # one rank has all rows, and the others do not compute with it
+        part.distributed_available_fn = lambda: False
     for start in range(0, len(rows), CHUNK):
         kind = torch.int64 if splits.target == "label" else torch.float64
         target = torch.tensor(rows.targets[start : start + CHUNK], dtype=kind)

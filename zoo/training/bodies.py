@@ -113,7 +113,7 @@ def signature_of(part: type[Part]) -> Mapping[str, Any]:
 
 def names_of(section: str, fits: Callable[[type[Part]], bool]) -> str:
     """The parts of a section that fit, plugins' too, as a sentence names them."""
-    *names, last = [name for name, part in kinds(section).items() if fits(part)]
+    *names, last = [name for name, part in kinds(section).items() if fits(part)] or ["none"]
     return f"{', '.join(names)} or {last}" if names else last
 
 
@@ -124,6 +124,8 @@ def sees_pictures(part: type[Part]) -> bool:
     return "pixels" in signature_of(part) and {"size", "channels"} <= known.keys() and flat
 
 
-def classifies(part: type[Part]) -> bool:
-    """Whether a head tells as many classes of the tokens as data have."""
-    return {"dim", "classes", "target"} <= {field.name for field in fields(part.Config)}
+def answers(part: type[Part], target: str) -> bool:
+    """Whether a head tells as many classes of the tokens as data have, or, where the target is the
+    input itself, no classes."""
+    takes = {field.name for field in fields(part.Config)}
+    return {"dim", "target"} <= takes and ("classes" in takes) == (target != TARGETS["unlabelled"])

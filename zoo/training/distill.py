@@ -22,9 +22,15 @@ class Teacher(nn.Module):
     """A frozen model that answers in the classes of a student, from what the student sees."""
 
     def __init__(
-        self, model: nn.Module, own: Preprocess, student: Preprocess, order: list[int] | None
+        self,
+        model: nn.Module,
+        own: Preprocess,
+        student: Preprocess,
+        order: list[int] | None,
+        told: str = "",
     ):
         super().__init__()
+        self.told = told  # of itself, once a run listens
         self.model, self.own, self.student, self.order = model, own, student, order
         self.requires_grad_(False).eval()
 
@@ -67,8 +73,8 @@ def teacher_for(config: Config, student: Model) -> Teacher:
     order = None if labels is None or labels == ours else [labels.index(name) for name in ours]
     size = sum(weight.numel() for weight in model.parameters()) / 1e6
     sees, seen = (" x ".join(map(str, one.size)) for one in (own, prepare))
-    log.info(f"teacher: {where}, {size:.2f} M parameters, sees {sees} pixels, the student {seen}")
-    return Teacher(model, own, prepare, order)
+    told = f"{where}, {size:.2f} M parameters, sees {sees} pixels, the student {seen}"
+    return Teacher(model, own, prepare, order, told)
 
 
 def from_zoo(where: str) -> tuple[nn.Module, Preprocess, tuple[str, ...] | None, int]:
@@ -115,7 +121,8 @@ class Distil(Task):
         self.taught_by = (teacher,)  # no submodule: a checkpoint is the student's alone
 
     def on_fit_start(self) -> None:
-        """The teacher goes where the student is."""
+        """The teacher goes where the student is, and is told."""
+        log.info(f"teacher: {self.taught_by[0].told}")
         self.taught_by[0].to(self.device)
 
     def losses(self, batch: Batch) -> tuple[Tensor, Tensor]:

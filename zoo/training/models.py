@@ -26,7 +26,7 @@ from zoo.shapes import pair
 from zoo.training.bodies import (
     HEADS,
     TARGETS,
-    classifies,
+    answers,
     facts_of,
     fitted,
     for_scenes,
@@ -263,10 +263,11 @@ def assemble(
         made = kind_of(section, default)
         takes = {field.name for field in fields(made.Config)}
         given = {key: value for key, value in options.items() if key in takes} | given
-        if section == "head" and not classifies(made):
-            wants = "a training takes a head with dim, classes and target"
+        if section == "head" and not answers(made, target):
+            needs = "dim and target alone" if kind == "unlabelled" else "dim, classes and target"
+            wants = f"a training takes a head with {needs}"
             told = {HEADS[kind]} if kind in HEADS else {*kinds("head")} - {*HEADS.values()}
-            fit = names_of("head", lambda part: classifies(part) and part.__name__ in told)
+            fit = names_of("head", lambda part: answers(part, target) and part.__name__ in told)
             raise OptionError(f"{wants}, {fit}; got {made.__name__}", "head.kind")
         try:
             return make(made, **given)

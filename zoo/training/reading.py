@@ -14,7 +14,7 @@ from zoo.loading import load
 from zoo.training.config import Config, Origin, Resolved
 from zoo.training.schema import wording
 from zoo.training.sections import AUDIO, SERIES, TEXT
-from zoo.weights import fetch
+from zoo.weights import local
 
 SHORTER = ("length", "seconds", "past")  # a part of what a model takes is taken too
 RENEWED = ("ahead", "label", "columns")  # the head, or names alone
@@ -66,8 +66,7 @@ def reading_of(where: str) -> Prepare | None:
     """How a model of ours reads samples, by its config.json alone; None for those of other
     libraries, which know no such reading. UserError as `load` says it."""
     place = path_of(where, "load takes a folder, a file or a model of the Hub")
-    if not place.exists() and where.count("/") == 1 and not place.parent.is_dir():
-        place = fetch(where)  # a name of the Hub
+    place = local(where, place)
     place = place.parent if place.is_file() else place
     inner = place / "model"  # of a run
     place = inner if (inner / CONFIG).is_file() and not (place / CONFIG).exists() else place

@@ -163,7 +163,7 @@ class Run:
             log.info(f"going on after epoch {done} of {epochs}, step {self.start.step}{again}")
         elif self.old is not None:
             log.info("there is no checkpoint yet: it begins anew")
-        introduce_data(self.splits)
+        introduce_data(self.splits, self.config)
         log.info(f"model: {self.model.extra_repr()}{learning(self.model)}")
         if self.model.record.report is not None:
             log.info(f"weights: {self.model.record.report}")

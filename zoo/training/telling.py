@@ -1,16 +1,18 @@
 """What a run says of its data, its figures and its end, in lines of the log."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from zoo.data.splits import uneven
 from zoo.errors import UserError
 from zoo.training.baselines import Baselines, behind
-from zoo.training.config import SelectConfig
+from zoo.training.config import KEYS, Config, SelectConfig
 from zoo.training.console import log
 
 
-def introduce_data(splits: Any) -> None:
-    """Say what was read: rows, and what was recognised, left out or is doubtful."""
+def introduce_data(splits: Any, config: Config | None = None) -> None:
+    """Say what was read: rows, and what was recognised, left out or is doubtful; and of the
+    `config` of a training, what it leaves undone."""
     rows = ", ".join(f"{len(part)} {split}" for split, part in splits.rows().items())
     words = {"labels": ("label", "labels"), "numbers": ("number", "numbers")}
     one, more = words.get(splits.target, ("class", "classes"))
@@ -19,6 +21,17 @@ def introduce_data(splits: Any) -> None:
     log.info(f"data: {rows}{told}")
     for note in splits.notes:
         log.info(f"data: {note}")
+    for hint in () if config is None else hints(splits, config):
+        log.info(f"data: {hint}")
+
+
+def hints(splits: Any, config: Config) -> Iterator[str]:
+    """What data call for that a config does not ask for, or asks for in vain."""
+    weighs = KEYS["optim.class_weights"].of(config.recipe) and splits.target == "label"
+    if weighs and config.optim.class_weights == "none" and uneven(splits.train):
+        yield "--optim.class_weights auto makes classes count the same"
+    if KEYS["data.flip"].of(config.recipe) and config.data.flip and config.data.augment == "none":
+        yield "with data.augment none, data.flip mirrors only features that are computed once"
 
 
 def say_baselines(baselines: Baselines, split: str) -> None:
