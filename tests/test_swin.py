@@ -7,7 +7,18 @@ from timm.models.swin_transformer import SwinTransformerBlock
 from torchvision.models.swin_transformer import SwinTransformerBlock as VisionBlock
 from torchvision.models.video.swin_transformer import ShiftedWindowAttention3d
 
-from zoo.nn import AttentionConfig, Backbone, BlockConfig, Stage, Windows, WindowTable
+import zoo
+from zoo.nn import (
+    AttentionConfig,
+    Backbone,
+    BackboneConfig,
+    BlockConfig,
+    Everything,
+    Stage,
+    Windows,
+    WindowTable,
+)
+from zoo.nn.backbone import set_option
 from zoo.ops import join, split
 from zoo.tokens import Tokens
 
@@ -112,3 +123,33 @@ def test_padded_rows_in_windows_equal_alone(shift):
         junk = torch.where(keep[..., None], x, 9.0)
         torch.testing.assert_close(body(Tokens(junk, keep)).x[keep], out[keep])
         torch.testing.assert_close(body(Tokens(x)).x[0], out[0])
+
+
+def test_an_option_of_a_grouping_reaches_shifted_blocks_too(tmp_path):
+    name = "swin_mu_patch4_window4_64"
+
+    def groupings(model):
+        return [block.config.attn.grouping for block in model.backbone.blocks]
+
+    plain = zoo.create(name, classes=2)
+    plain.save(tmp_path / "m")
+    dotted = {"grouping.pad": "attend"}
+    for model in (zoo.create(name, classes=2, **dotted), zoo.load(tmp_path / "m", **dotted)):
+        assert groupings(model) == groupings(zoo.create(name, classes=2, pad="attend"))
+    small = groupings(
+        zoo.create(name, classes=2, **{"grouping.window": (2, 2), "position": "alibi"})
+    )
+    assert [g.window for g in small] == [(2, 2)] * 4 and [g.shift for g in small] == [
+        False,
+        True,
+    ] * 2
+
+
+def test_an_option_reaches_only_blocks_that_have_it():
+    block = BlockConfig(D, AttentionConfig(H, grouping=Windows((4,))))
+    config = BackboneConfig((Stage(3, block, change={1: {"attn.grouping": Everything()}}),))
+    config = set_option(config, "block.attn.grouping.window", (2,))
+    made = [config.stages[0].config_of(i).attn.grouping for i in range(3)]
+    assert made == [Windows((2,)), Everything(), Windows((2,))]
+    config = set_option(config, "block.attn.grouping", Everything())
+    assert {config.stages[0].config_of(i).attn.grouping for i in range(3)} == {Everything()}

@@ -230,7 +230,16 @@ def option_paths(config: BackboneConfig) -> list[str]:
 
 
 def set_option(config: BackboneConfig, path: str, value: Any) -> BackboneConfig:
-    """A copy with the option at a whole path set, in every stage if it is a block's."""
+    """A copy with the option at a whole path set, in every block if it is a block's: in those too
+    that have a value of their own for it or for what it is part of."""
     if not path.startswith("block."):
         return put(config, path, value)
-    return replace(config, stages=tuple(put(stage, path, value) for stage in config.stages))
+    stages, inner = [], path.removeprefix("block.")
+    for stage in config.stages:
+        change = {**stage.change}
+        for i, own in stage.change.items():
+            within = any(f"{inner}.".startswith(f"{name}.") for name in own)
+            if within and inner in paths(stage.config_of(i)):
+                change[i] = {**own, inner: value}
+        stages.append(replace(put(stage, path, value), change=change))
+    return replace(config, stages=tuple(stages))
