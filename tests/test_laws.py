@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import zoo
+from zoo import ops
 from zoo.nn import use_path
 from zoo.ops import drop_tokens, pieces
 
@@ -261,6 +262,18 @@ def test_token_dropping_keeps_masks_positions_and_the_answers_shape(name):
         for x, place in zip(some.x[row], some.positions[row], strict=True):
             same = (tokens.x[row] == x).all(-1) & (places[row] == place).all(-1)
             assert same.any()
+
+
+@pytest.mark.parametrize("size", [None, 48])
+@pytest.mark.parametrize("name", [n for n in MU if "swin" not in n and n not in TEXT])
+def test_what_is_left_of_dropped_tokens_attends_as_if_the_others_were_hidden(name, size):
+    body = model_of(name, drop_tokens=0.5)
+    with torch.no_grad():
+        tokens = body.adapter(*batch_of(name, size=size))
+        some = drop_tokens(tokens, 0.5, training=True)
+        match = (some.x[:, :, None] == tokens.x[:, None]).all(-1).int()  # (B, T', T)
+        whole = body.backbone(tokens.replace(keep=match.any(1))).x
+        close(body.backbone(some).x, ops.take(whole, match.argmax(-1)), 1e-4)
 
 
 @pytest.mark.parametrize("name", MU)

@@ -22,6 +22,8 @@ class Tokens:
     an adapter stretches them."""
     grid: Grid | None = None
     """(t, h, w) of the tokens behind the prefix; None once tokens were dropped or joined."""
+    dropped_from: Grid | None = None
+    """(t, h, w) of the grid that tokens were dropped from, in which the others have positions."""
     prefix: int = 0
     """How many class and register tokens stand in front."""
     sample: Tensor | None = None
@@ -56,7 +58,7 @@ class Details:
 
 
 _TENSORS = ("x", "keep", "positions", "sample", "pick", "hidden", "stages")
-_FACTS = ("grid", "prefix", "size", "stride")
+_FACTS = ("grid", "dropped_from", "prefix", "size", "stride")
 
 
 def _flatten(tokens: Tokens) -> tuple[list[Any], Any]:

@@ -66,7 +66,7 @@ class Around:
     places: Tensor | None = None
     """(..., N, A) positions."""
     grid: Grid | None = None
-    """(t, h, w) of the tokens, where it is known."""
+    """(t, h, w) in which the tokens have their positions, where it is known."""
     rope: Tensor | None = None
     """(B or 1, 1, N, 2, R) cosines and sines that turn q and k."""
     bias: Tensor | None = None

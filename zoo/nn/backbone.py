@@ -156,7 +156,8 @@ class Backbone(Part[BackboneConfig]):
             if stage.position is not None:
                 own = stage.position(tokens.positions, tokens.positions)
                 shared = own if bias is None else own + bias
-            base = Around(grid=tokens.grid, bias=shared, keep=tokens.keep, maps=maps, aux=aux)
+            grid = tokens.grid or tokens.dropped_from
+            base = Around(grid=grid, bias=shared, keep=tokens.keep, maps=maps, aux=aux)
             look = partial(surroundings, tokens=tokens, source=source, base=base)
             known: dict[BlockConfig, tuple[dict[str, Around], bool]] = {}  # once for each make
             for block in (b for b in stage.blocks for _ in range(stage.share)):
