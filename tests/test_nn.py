@@ -188,11 +188,12 @@ def test_unknown_part_options_are_named():
         Backbone(dim=8, depth=1, head=2)
 
 
+@pytest.mark.parametrize("top", [1, 2])
 @pytest.mark.parametrize("gated", [False, True])
-def test_experts_equal_a_loop_over_them_with_gradients(gated):
+def test_experts_equal_a_loop_over_them_with_gradients(gated, top):
     torch.manual_seed(0)
     config = zoo.nn.MlpConfig(
-        hidden=12, experts=4, top=2, bias=False, gated=gated, activation="silu"
+        hidden=12, experts=4, top=top, bias=False, gated=gated, activation="silu"
     )
     routed = zoo.nn.Experts(8, config)
     for p in routed.parameters():
@@ -201,8 +202,8 @@ def test_experts_equal_a_loop_over_them_with_gradients(gated):
 
     def loop(x):
         weights = routed.router(x).softmax(-1)
-        best, chosen = weights.topk(2, -1)
-        best = best / best.sum(-1, keepdim=True)
+        best, chosen = weights.topk(top, -1)
+        best = best / best.sum(-1, keepdim=True) if top > 1 else best
         out = torch.zeros_like(x)
         for e in range(4):
             h = x @ routed.up[e].T
@@ -222,6 +223,7 @@ def test_experts_equal_a_loop_over_them_with_gradients(gated):
         out = compute(x)
         out.square().sum().backward()
         results.append([out, x.grad, *(p.grad for p in routed.parameters())])
+    assert routed.router.weight.grad.abs().max() > 1e-3
     for a, b in zip(*results, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
 
@@ -238,7 +240,14 @@ def test_the_balance_of_experts_counts_real_tokens_alone():
         body(tokens, details=details, show=("aux",))
         losses.append(details.aux[0])
     torch.testing.assert_close(*losses)
-    assert losses[0] > 0
+    assert 0.005 < losses[0] < 0.04, "1 at perfect balance, by its weight"
+
+
+def test_experts_without_a_weight_of_their_balance_have_none():
+    body = Backbone(dim=16, depth=2, heads=2, bias=False, experts=4, balance=None)
+    details = zoo.tokens.Details()
+    body(Tokens(torch.randn(2, 6, 16)), details=details, show=("aux",))
+    assert details.aux == []
 
 
 @pytest.mark.parametrize("position", ["rope", "alibi", "buckets"])
