@@ -74,6 +74,18 @@ def test_drop_path_rates_rise_over_depth():
     assert [b.drop_path for b in body.blocks] == pytest.approx([0.0, 0.1, 0.2, 0.3, 0.4])
 
 
+@pytest.mark.parametrize("place", ["pre", "post", "res_post", "sandwich"])
+def test_drop_path_rises_over_depth_where_blocks_are_shared(place, monkeypatch):
+    seen = []
+    monkeypatch.setattr(zoo.nn.block, "drop_path", lambda x, rate, on: (seen.append(rate), x)[1])
+    block = BlockConfig(8, AttentionConfig(2), place=place)
+    body = Backbone(stages=(Stage(1, block), Stage(4, block, share=2)), drop_path=0.4)
+    body(Tokens(torch.randn(1, 3, 8)))
+    assert seen[::2] == seen[1::2] == pytest.approx([0.0, 0.1, 0.2, 0.3, 0.4])
+    first, *shared = (b.drop_path for b in body.blocks)
+    assert first == 0.0 and shared == [pytest.approx((0.1, 0.2)), pytest.approx((0.3, 0.4))]
+
+
 def test_drop_path_drops_whole_samples_and_keeps_the_mean():
     torch.manual_seed(0)
     out = drop_path(torch.ones(4000, 3), 0.25, training=True)

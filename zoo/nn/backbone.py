@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import product
 from typing import Any
 
 import torch
@@ -87,7 +88,9 @@ class BackboneStage(nn.Module):
         require(fits, f"Stage takes {wants}; got {got}", "share")
         self.share, block, place = stage.share, stage.block, stage.position
         self.merge = None if stage.merge is None else Merge(dim, block.dim, stage.merge)
-        blocks = [Block(stage.config_of(i), rates[i * self.share], source) for i in range(count)]
+        turns = [tuple(rates[i : i + self.share]) for i in range(0, stage.depth, self.share)]
+        given = [turn if self.share > 1 else turn[0] for turn in turns]
+        blocks = [Block(stage.config_of(i), given[i], source) for i in range(count)]
         self.blocks = nn.ModuleList(blocks)  # type: ignore[assignment]
         self.position = None if place is None else place.bias(block.attn.heads)
         wants, fits = "Stage takes a position that makes a bias", place is None or self.position
@@ -160,14 +163,14 @@ class Backbone(Part[BackboneConfig]):
             base = Around(grid=grid, bias=shared, keep=tokens.keep, maps=maps, aux=aux)
             look = partial(surroundings, tokens=tokens, source=source, base=base)
             known: dict[BlockConfig, tuple[dict[str, Around], bool]] = {}  # once for each make
-            for block in (b for b in stage.blocks for _ in range(stage.share)):
+            for block, turn in product(stage.blocks, range(stage.share)):
                 make = block.config
                 if make not in known:
                     seen = {name: look(getattr(block, name)) for name in block.order}
                     known[make] = seen, all(around.shared for around in seen.values())
                 (around, apart), x = known[make], tokens.x
                 run = partial(checkpoint, block, use_reentrant=False) if again else block
-                run, wide = partial(run, around=around), 4 * x.shape[1:].numel()
+                run, wide = partial(run, around=around, turn=turn), 4 * x.shape[1:].numel()
                 tokens = tokens.replace(x=in_pieces(run, x, wide) if apart else run(x))
                 if "states" in show:
                     shown.states.append(tokens.x)
