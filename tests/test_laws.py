@@ -82,6 +82,44 @@ def test_padded_frames_equal_alone_with_nan_in_the_padding(stem, position):
         close(together[row], answer(model, (frames[row : row + 1, :length],))[0], 1e-4)
 
 
+BANDS = ({"left": 2}, {"left": 1, "right": 2}, {"left": 2, "causal": True})
+
+
+@pytest.mark.parametrize("band", BANDS)
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_padded_equals_alone_in_a_band_behind_a_class_token(band, side):
+    torch.manual_seed(0)
+    model = zoo.Model(
+        zoo.adapters.Frames(dim=32, channels=6, class_token=True),
+        zoo.Backbone(dim=32, depth=2, heads=2, **band),
+        zoo.heads.Classify(dim=32, classes=3, pool="class_mean"),
+    ).eval()
+    frames, keep = torch.randn(2, 12, 6), torch.arange(12) < torch.tensor([12, 7])[:, None]
+    keep = keep.flip(1) if side == "left" else keep
+    together = answer(model, (torch.where(keep[..., None], frames, torch.nan),), keep=keep)
+    for row in range(2):
+        close(together[row], answer(model, (frames[row][keep[row]][None],))[0], 1e-4)
+
+
+@pytest.mark.parametrize("band", BANDS)
+@pytest.mark.parametrize("padded", [False, True])
+def test_a_band_counts_the_tokens_that_were_dropped(band, padded):
+    words = zoo.adapters.Subwords(dim=32, vocabulary=64)
+    body = zoo.Backbone(dim=32, depth=1, heads=2, drop_tokens=0.5, **band).train()
+    keep = torch.arange(24).expand(2, -1) >= torch.tensor([0, 9])[:, None] if padded else None
+    tokens, shown = words(torch.randint(1, 64, (2, 24)), keep=keep), zoo.tokens.Details()
+    torch.manual_seed(3)
+    some = drop_tokens(tokens, 0.5, training=True)
+    torch.manual_seed(3)
+    body(tokens, details=shown, show=("attention",))
+    place = some.positions[..., 0]
+    back = place[:, :, None] - place[:, None]
+    wanted = (back <= band["left"]) & (back >= -(0 if "causal" in band else band.get("right", 24)))
+    seen = (shown.attention[0] > 0).all(1)
+    real = seen.new_ones(2, 12) if some.keep is None else some.keep
+    assert torch.equal(seen[real], (wanted & real[:, None])[real])
+
+
 @pytest.mark.parametrize("name", [n for n in MU if n not in TEXT])
 def test_any_size_in_any_order(name):
     model = model_of(name)

@@ -26,6 +26,8 @@ class Tokens:
     """(t, h, w) of the grid that tokens were dropped from, in which the others have positions."""
     prefix: int = 0
     """How many class and register tokens stand in front."""
+    order: Tensor | None = None
+    """(B, T) int64: of tokens that others were dropped from, see `ops.order_of`."""
     sample: Tensor | None = None
     """(B, T) int64: which sample each token is of, where several are packed in a row."""
     pick: Tensor | None = None
@@ -57,7 +59,7 @@ class Details:
     """Scalars to be added to a loss, such as the load balance of routed experts."""
 
 
-_TENSORS = ("x", "keep", "positions", "sample", "pick", "hidden", "stages")
+_TENSORS = ("x", "keep", "positions", "order", "sample", "pick", "hidden", "stages")
 _FACTS = ("grid", "dropped_from", "prefix", "size", "stride")
 
 

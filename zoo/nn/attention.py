@@ -49,9 +49,9 @@ class AttentionConfig:
     causal: bool = False
     """Only to tokens at or before one's own."""
     left: int | None = None
-    """At most so many tokens back."""
+    """At most so many tokens back; padding counts for none, what was dropped in training does."""
     right: int | None = None
-    """At most so many tokens ahead."""
+    """At most so many tokens ahead, counted in the same way."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Around:
         """Whether nothing of it is of one sample alone, nor collected over samples."""
         mask = self.mask or Mask()
         own = (self.source, self.keep, self.maps, self.aux, mask.keep, mask.sample)
-        batched = ((self.rope, 5), (self.bias, 4), (self.places, 3))
+        batched = ((self.rope, 5), (self.bias, 4), (self.places, 3), (mask.order, 2))
         same = all(x is None or x.ndim < ndim or len(x) == 1 for x, ndim in batched)
         return same and all(x is None for x in own)
 

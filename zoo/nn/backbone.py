@@ -20,7 +20,7 @@ from zoo.nn.merge import Merge, MergeConfig
 from zoo.nn.mlp import MlpConfig
 from zoo.nn.part import Part
 from zoo.nn.position import Position
-from zoo.ops import Mask, drop_tokens, in_pieces, split
+from zoo.ops import Mask, drop_tokens, in_pieces, order_of, split
 from zoo.tokens import Details, Tokens
 
 
@@ -201,7 +201,9 @@ def surroundings(part: nn.Module, tokens: Tokens, source: Tokens | None, base: A
         if layout is not None:
             positions = split(positions.expand(len(tokens.x), -1, -1), layout)
         rope = c.position.rotation(positions[:, None], part.width)  # one for all heads
-    mask = Mask(keep, c.causal, c.left, c.right, tokens.sample, allowed)
+    band = layout is None and (c.left is not None or c.right is not None)
+    order = order_of(tokens) if band else None
+    mask = Mask(keep, c.causal, c.left, c.right, tokens.sample, allowed, order)
     return replace(base, mask=mask, layout=layout, places=places, rope=rope)
 
 

@@ -52,8 +52,18 @@ def some(tokens: Tokens, kept: Tensor) -> Tokens:
     """Tokens of (B, T, D), (B, T') int64 in rising order -> those tokens, each at its place and
     with its mask."""
     had = {name: getattr(tokens, name) for name in ("x", "keep", "positions", "sample")}
+    had["order"] = order_of(tokens)
     grid = tokens.grid or tokens.dropped_from
     left = {
         n: take(t.expand(len(kept), *t.shape[1:]), kept) for n, t in had.items() if t is not None
     }
     return tokens.replace(**left, grid=None, dropped_from=grid)
+
+
+def order_of(tokens: Tokens) -> Tensor:
+    """Tokens of (B, T, D) -> (B or 1, T) int64: how many real tokens stand in front of each in its
+    row, those included that were dropped from it."""
+    if tokens.order is not None:
+        return tokens.order
+    keep = tokens.x.new_ones(1, tokens.x.shape[1]) if tokens.keep is None else tokens.keep
+    return keep.long().cumsum(1) - 1
