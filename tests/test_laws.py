@@ -85,6 +85,22 @@ def test_padded_frames_equal_alone_with_nan_in_the_padding(stem, position):
 BANDS = ({"left": 2}, {"left": 1, "right": 2}, {"left": 2, "causal": True})
 
 
+@pytest.mark.parametrize("stride", [1, 2, 3])
+@pytest.mark.parametrize("front", range(5))
+def test_frames_padded_in_front_equal_alone_behind_a_strided_stem(front, stride):
+    torch.manual_seed(0)
+    model = zoo.Model(
+        zoo.adapters.Frames(dim=32, channels=6, stem="conv", stride=stride),
+        zoo.Backbone(dim=32, depth=1, heads=2),
+        zoo.heads.Classify(dim=32, classes=3, pool="mean"),
+    ).eval()
+    frames, keep = torch.randn(2, 12, 6), torch.ones(2, 12, dtype=torch.bool)
+    keep[0, :front] = keep[0, 11:] = False
+    together = answer(model, (torch.where(keep[..., None], frames, torch.nan),), keep=keep)
+    for row in range(2):
+        close(together[row], answer(model, (frames[row][keep[row]][None],))[0], 1e-4)
+
+
 @pytest.mark.parametrize("band", BANDS)
 @pytest.mark.parametrize("side", ["right", "left"])
 def test_padded_equals_alone_in_a_band_behind_a_class_token(band, side):

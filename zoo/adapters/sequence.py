@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from zoo.adapters.adapter import Adapter, AdapterConfig, C
 from zoo.errors import ShapeError, one_of
 from zoo.nn import initialise, make_norm, owned
-from zoo.ops import add_positions, sincos
+from zoo.ops import add_positions, sincos, take
 from zoo.shapes import check
 from zoo.tokens import Tokens
 
@@ -108,14 +108,20 @@ class Frames(SequenceAdapter[FramesConfig]):
         """(B, T, C) float, (B, T) bool -> Tokens of (B, P + T', D).
 
         Padded frames are zeros before any convolution, between them too, so that a sound's tokens
-        do not depend on what it is padded with or how far. A token is kept where its middle frame
-        is.
+        do not depend on what it is padded with or how far, before it or behind. A token is kept
+        where its middle frame is.
         """
         c = self.config
         check("Frames", frames, "batch frames channels", channels=c.channels)
         x = frames
         if c.stem == "linear":
             return self.in_order(self.stem(self.hide(x, keep)), keep, None)
+        if keep is not None and c.stride > 1:
+            # The first real frame is the middle of a token, as if it stood alone.
+            count = x.shape[1]
+            at = torch.arange(count, device=x.device) + keep.int().argmax(1)[:, None] % c.stride
+            x, keep = (take(t, at.clamp(max=count - 1)) for t in (x, keep))
+            keep = keep & (at < count)
         for conv in (self.conv1, self.conv2):
             # Not the layers' own padding: its gradient in bf16 on CPU is NaN for three frames or
             # fewer.
