@@ -284,3 +284,24 @@ def test_an_activation_written_in_place_is_the_same_and_spares_what_a_hook_holds
         torch.testing.assert_close(
             held[0], torch.nn.functional.linear(x, mlp.up.weight, mlp.up.bias)
         )
+
+
+@pytest.mark.parametrize("prefix", [0, 1, 3])
+def test_a_table_of_a_grid_tells_prefix_tokens_from_patches(prefix):
+    """The same offset has the same bias wherever it is; pairs with a prefix token have their own."""
+    torch.manual_seed(0)
+    front = {"class_token": prefix > 0, "registers": max(prefix - 1, 0)}
+    patches = zoo.adapters.Patches(size=32, patch=8, dim=16, position="none", **front)
+    tokens = patches(torch.randn(1, 3, 24, 32))
+    body = Backbone(dim=16, depth=1, heads=2, position=zoo.nn.GridTable((4, 4)), norm="none")
+    nn.init.zeros_(body.blocks[0].attn.qkv.weight)
+    nn.init.normal_(body.blocks[0].attn.position.table)
+    details = zoo.tokens.Details()
+    body(tokens, details=details, show=("attention",))
+    scores = details.attention[0][0].log()
+    among = scores[:, prefix:, prefix:].unflatten(1, (3, 4)).unflatten(3, (3, 4))
+    steps = among[:, :, :3, :, :3].diagonal(0, 1, 3).diagonal(0, 1, 2)
+    right = among[:, :, :3, :, 1:].diagonal(0, 1, 3).diagonal(0, 1, 2) - steps
+    torch.testing.assert_close(right, right[:, :1, :1].expand_as(right), rtol=1e-3, atol=1e-4)
+    own = scores[:, :, :prefix]
+    torch.testing.assert_close(own, own[:, :, :1].expand_as(own), rtol=1e-3, atol=1e-4)

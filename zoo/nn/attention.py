@@ -67,6 +67,8 @@ class Around:
     """(..., N, A) positions."""
     grid: Grid | None = None
     """(t, h, w) in which the tokens have their positions, where it is known."""
+    prefix: int = 0
+    """How many of the tokens stand in front of those of the grid."""
     rope: Tensor | None = None
     """(B or 1, 1, N, 2, R) cosines and sines that turn q and k."""
     bias: Tensor | None = None
@@ -138,7 +140,7 @@ class Attention(nn.Module):
             sharp = self.log_scale.clamp(max=math.log(100.0)).exp()[:, None, None]
             q, k, scale = F.normalize(q, dim=-1) * sharp.to(q.dtype), F.normalize(k, dim=-1), 1.0
         if self.position is not None:
-            more = (a.grid,) if getattr(self.position, "by_grid", False) else ()
+            more = (a.grid, a.prefix) if getattr(self.position, "by_grid", False) else ()
             own = self.position(a.places, a.places, *more)
             bias = own if bias is None else bias + own
         shape = {"scale": scale, "softcap": c.softcap}

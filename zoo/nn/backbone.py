@@ -204,7 +204,8 @@ def surroundings(part: nn.Module, tokens: Tokens, source: Tokens | None, base: A
     band = layout is None and (c.left is not None or c.right is not None)
     order = order_of(tokens) if band else None
     mask = Mask(keep, c.causal, c.left, c.right, tokens.sample, allowed, order)
-    return replace(base, mask=mask, layout=layout, places=places, rope=rope)
+    own = {"layout": layout, "places": places, "prefix": 0 if layout else tokens.prefix}
+    return replace(base, mask=mask, rope=rope, **own)
 
 
 # Plain names that mean more than one option of a backbone, or one of several.
