@@ -297,6 +297,10 @@ def test_checkpointing_changes_nothing(name):
         assert (a.grad is None) == (b.grad is None), key
         if a.grad is not None:
             close(a.grad, b.grad)
+    out, details = saving(*batch_of(name), details=("attention",))
+    count = len(details.attention)
+    (out.x if isinstance(out, zoo.Tokens) else out).sum().backward()
+    assert len(details.attention) == count == len(saving.backbone.blocks)
 
 
 @pytest.mark.parametrize("name", [n for n in MU if "swin" not in n])

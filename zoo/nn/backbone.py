@@ -146,8 +146,8 @@ class Backbone(Part[BackboneConfig]):
         `stages` the Tokens hold those of each stage, before the next one's merge.
         """
         c, shown = self.config, details or Details()
-        maps = shown.attention if "attention" in show else None
-        aux = shown.aux if "aux" in show else None
+        # Lists of this pass, since the backward pass may compute blocks again.
+        maps, aux = ([] if name in show else None for name in ("attention", "aux"))
         again = c.checkpoint and self.training and torch.is_grad_enabled()
         tokens = drop_tokens(tokens, c.drop_tokens, self.training)
         if "states" in show:
@@ -176,6 +176,8 @@ class Backbone(Part[BackboneConfig]):
                     shown.states.append(tokens.x)
             if stages:
                 left.append(tokens)
+        shown.attention += maps or []
+        shown.aux += aux or []
         tokens = tokens.replace(x=self.norm(tokens.x))
         return tokens.replace(stages=(*left[:-1], tokens)) if stages else tokens
 
