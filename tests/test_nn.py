@@ -305,3 +305,23 @@ def test_a_table_of_a_grid_tells_prefix_tokens_from_patches(prefix):
     torch.testing.assert_close(right, right[:, :1, :1].expand_as(right), rtol=1e-3, atol=1e-4)
     own = scores[:, :, :prefix]
     torch.testing.assert_close(own, own[:, :, :1].expand_as(own), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("drop", [0.0, 0.5])
+def test_a_table_of_a_grid_that_blocks_share_knows_the_grid_too(drop):
+    patches = zoo.adapters.Patches(size=32, patch=8, dim=16, position="none")
+    tokens, kind = patches(torch.randn(2, 3, 48, 40)), zoo.nn.GridTable((4, 4))
+    own = BlockConfig(16, AttentionConfig(2, position=kind))
+    one = Backbone(stages=(Stage(1, own),), drop_tokens=drop)
+    shared = (Stage(1, BlockConfig(16, AttentionConfig(2)), position=kind),)
+    other = Backbone(stages=shared, drop_tokens=drop)
+    nn.init.normal_(one.blocks[0].attn.position.table)
+    state = {
+        k.replace("blocks.0.attn.position", "position"): v for k, v in one.state_dict().items()
+    }
+    other.load_state_dict(state)
+    answers = []
+    for body in (one, other):
+        torch.manual_seed(0)
+        answers.append(body.train()(tokens).x)
+    torch.testing.assert_close(*answers)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from zoo.errors import one_of, require
 from zoo.nn.grouping import Everything, Grouping
 from zoo.nn.layers import Linear, QkvWithoutKeyBias, make_norm
-from zoo.nn.position import Position
+from zoo.nn.position import Position, bias_among
 from zoo.ops import PATHS, Layout, Mask, attend, attention_weights, rotate
 from zoo.tokens import Grid
 
@@ -140,8 +140,7 @@ class Attention(nn.Module):
             sharp = self.log_scale.clamp(max=math.log(100.0)).exp()[:, None, None]
             q, k, scale = F.normalize(q, dim=-1) * sharp.to(q.dtype), F.normalize(k, dim=-1), 1.0
         if self.position is not None:
-            more = (a.grid, a.prefix) if getattr(self.position, "by_grid", False) else ()
-            own = self.position(a.places, a.places, *more)
+            own = bias_among(self.position, a.places, a.grid, a.prefix)
             bias = own if bias is None else bias + own
         shape = {"scale": scale, "softcap": c.softcap}
         if a.maps is not None:

@@ -19,7 +19,7 @@ from zoo.nn.layers import make_norm
 from zoo.nn.merge import Merge, MergeConfig
 from zoo.nn.mlp import MlpConfig
 from zoo.nn.part import Part
-from zoo.nn.position import Position
+from zoo.nn.position import Position, bias_among
 from zoo.ops import Mask, drop_tokens, in_pieces, order_of, split
 from zoo.tokens import Details, Tokens
 
@@ -156,10 +156,10 @@ class Backbone(Part[BackboneConfig]):
         for stage in self.stages:
             tokens = tokens if stage.merge is None else stage.merge(tokens)
             shared = bias
-            if stage.position is not None:
-                own = stage.position(tokens.positions, tokens.positions)
-                shared = own if bias is None else own + bias
             grid = tokens.grid or tokens.dropped_from
+            if stage.position is not None:
+                own = bias_among(stage.position, tokens.positions, grid, tokens.prefix)
+                shared = own if bias is None else own + bias
             base = Around(grid=grid, bias=shared, keep=tokens.keep, maps=maps, aux=aux)
             look = partial(surroundings, tokens=tokens, source=source, base=base)
             known: dict[BlockConfig, tuple[dict[str, Around], bool]] = {}  # once for each make

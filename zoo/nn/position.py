@@ -163,7 +163,7 @@ class TableBias(nn.Module):
 class GridTableBias(nn.Module):
     """A row per offset, and behind them rows for: from prefix tokens, to them, among them."""
 
-    by_grid = True  # Attention tells the grid, and how many prefix tokens stand in front
+    by_grid = True  # it is told the grid, and how many prefix tokens stand in front
 
     def __init__(self, heads: int, kind: GridTable):
         super().__init__()
@@ -204,6 +204,13 @@ class ContinuousBias(nn.Module):
             up = nn.functional.linear(spaced, self.up.weight.float(), self.up.bias.float())
             table = nn.functional.linear(up.relu(), self.down.weight.float())
         return look_up(16 * table.sigmoid(), offsets(self.kind, q, k))
+
+
+def bias_among(
+    position: nn.Module, places: Tensor | None, grid: tuple[int, ...] | None, prefix: int
+) -> Tensor:
+    """(..., T, A), what a table of a grid has to know -> (..., H, T, T): the bias of all pairs."""
+    return position(places, places, *((grid, prefix) if hasattr(position, "by_grid") else ()))
 
 
 def look_up(table: Tensor, rows: Tensor) -> Tensor:
