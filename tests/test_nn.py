@@ -77,7 +77,9 @@ def test_drop_path_rates_rise_over_depth():
 @pytest.mark.parametrize("place", ["pre", "post", "res_post", "sandwich"])
 def test_drop_path_rises_over_depth_where_blocks_are_shared(place, monkeypatch):
     seen = []
-    monkeypatch.setattr(zoo.nn.block, "drop_path", lambda x, rate, on: (seen.append(rate), x)[1])
+    monkeypatch.setattr(
+        zoo.nn.block, "drop_path", lambda x, rate, training: (seen.append(rate), x)[1]
+    )
     block = BlockConfig(8, AttentionConfig(2), place=place)
     body = Backbone(stages=(Stage(1, block), Stage(4, block, share=2)), drop_path=0.4)
     body(Tokens(torch.randn(1, 3, 8)))
@@ -325,3 +327,19 @@ def test_a_table_of_a_grid_that_blocks_share_knows_the_grid_too(drop):
         torch.manual_seed(0)
         answers.append(body.train()(tokens).x)
     torch.testing.assert_close(*answers)
+
+
+def test_rates_of_drop_path_need_no_graphs_of_their_own():
+    block, x = BlockConfig(8, AttentionConfig(2)), Tokens(torch.randn(2, 3, 8))
+    body = Backbone(stages=(Stage(3, block), Stage(3, block, share=3)), drop_path=0.5).eval()
+    expected, graphs = body(x).x, []
+
+    def backend(graph, _):
+        graphs.append(graph)
+        return graph.forward
+
+    torch._dynamo.reset()
+    for one in body.blocks:
+        one.compile(backend=backend, dynamic=True, fullgraph=True)
+    torch.testing.assert_close(body(x).x, expected)
+    assert len(graphs) <= 2

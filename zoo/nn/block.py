@@ -76,19 +76,18 @@ class Block(nn.Module):
     ) -> Tensor:
         """(B, T, D) -> (B, T, D); `around` for each sublayer by its name; which `turn` of a shared
         block it is."""
-        rate = self.drop_path[turn] if isinstance(self.drop_path, tuple) else self.drop_path
         for name in self.order:
             norm, place = getattr(self, f"{name}_norm"), self.config.place
             a = (around or {}).get(name, ALONE)
             if place == "pre":
-                x = x + self.branch(name, self.mix(name, norm(x), a), rate)
+                x = x + self.branch(name, self.mix(name, norm(x), a), turn)
             elif place == "post":
-                x = norm(x + self.branch(name, self.mix(name, x, a), rate))
+                x = norm(x + self.branch(name, self.mix(name, x, a), turn))
             elif place == "res_post":
-                x = x + self.branch(name, norm(self.mix(name, x, a)), rate)
+                x = x + self.branch(name, norm(self.mix(name, x, a)), turn)
             else:
                 out = getattr(self, f"{name}_norm_out")
-                x = x + self.branch(name, out(self.mix(name, norm(x), a)), rate)
+                x = x + self.branch(name, out(self.mix(name, norm(x), a)), turn)
         return x
 
     def mix(self, name: str, x: Tensor, around: Around) -> Tensor:
@@ -98,8 +97,12 @@ class Block(nn.Module):
             return part(x, around)
         return join(part(split(x, layout), around), layout)
 
-    def branch(self, name: str, x: Tensor, rate: float) -> Tensor:
+    def branch(self, name: str, x: Tensor, turn: int) -> Tensor:
         """(B, T, D) -> (B, T, D): what a residual branch goes through before it is added."""
         scale = getattr(self, f"{name}_scale")
         x = F.dropout(x, self.config.dropout, self.training)
-        return drop_path(x if scale is None else x * scale, rate, self.training)
+        x = x if scale is None else x * scale
+        if not self.training:  # where a compiler needs no graph for each rate
+            return x
+        rates = self.drop_path
+        return drop_path(x, rates[turn] if isinstance(rates, tuple) else rates, training=True)
