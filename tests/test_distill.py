@@ -15,6 +15,7 @@ from zoo import training
 from zoo.errors import UserError
 from zoo.inputs import Preprocess
 from zoo.training.distill import Distil, Teacher, teacher_for
+from zoo.training.task import Task
 
 # ruff: noqa: F811  # fixtures of another file
 
@@ -85,6 +86,23 @@ def test_the_loss_is_that_of_the_papers(teacher, name, how):
     assert count == 5
     assert torch.allclose(total, 0.7 * own + 0.3 * other, rtol=1e-4)
     assert (logits is copied) == (name == "vit_mu_patch8_32")
+
+
+@pytest.mark.parametrize("taught", [False, True])
+def test_how_unevenly_experts_are_used_is_part_of_what_is_learned(teacher, taught):
+    routed = {"mlp.bias": False, "experts": 4, "top": 1, "balance": 0.5}
+    torch.manual_seed(0)
+    model = zoo.create("vit_mu_patch8_32", classes=NAMES, **routed)
+    made = config(teacher, **{"distill.share": 1e-9})
+    task = Distil(model, made, teacher_for(made, model)) if taught else Task(model, made)
+    batch = {"pixels": torch.randn(5, 3, 32, 32), "target": torch.tensor([0, 1, 2, 0, 1])}
+    total, count = task.losses(batch)
+    answer, shown = model(batch["pixels"], details=("aux",))
+    own = task._loss(answer, batch, made.optim.smoothing)[0]
+    assert count == 5 and len(shown.aux) == 2 and min(shown.aux) > 0.4
+    torch.testing.assert_close(total, own + 5 * sum(shown.aux))
+    total.backward()
+    assert all(block.mlp.router.weight.grad.any() for block in model.backbone.blocks)
 
 
 def test_two_tokens_answer_together():

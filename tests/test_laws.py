@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import zoo
+from zoo import ops
 from zoo.nn import use_path
 from zoo.ops import drop_tokens, pieces
 
@@ -79,6 +80,60 @@ def test_padded_frames_equal_alone_with_nan_in_the_padding(stem, position):
     assert together.isfinite().all()
     for row, length in enumerate((20, 13, 6)):
         close(together[row], answer(model, (frames[row : row + 1, :length],))[0], 1e-4)
+
+
+BANDS = ({"left": 2}, {"left": 1, "right": 2}, {"left": 2, "causal": True})
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3])
+@pytest.mark.parametrize("front", range(5))
+def test_frames_padded_in_front_equal_alone_behind_a_strided_stem(front, stride):
+    torch.manual_seed(0)
+    model = zoo.Model(
+        zoo.adapters.Frames(dim=32, channels=6, stem="conv", stride=stride),
+        zoo.Backbone(dim=32, depth=1, heads=2),
+        zoo.heads.Classify(dim=32, classes=3, pool="mean"),
+    ).eval()
+    frames, keep = torch.randn(2, 12, 6), torch.ones(2, 12, dtype=torch.bool)
+    keep[0, :front] = keep[0, 11:] = False
+    together = answer(model, (torch.where(keep[..., None], frames, torch.nan),), keep=keep)
+    for row in range(2):
+        close(together[row], answer(model, (frames[row][keep[row]][None],))[0], 1e-4)
+
+
+@pytest.mark.parametrize("band", BANDS)
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_padded_equals_alone_in_a_band_behind_a_class_token(band, side):
+    torch.manual_seed(0)
+    model = zoo.Model(
+        zoo.adapters.Frames(dim=32, channels=6, class_token=True),
+        zoo.Backbone(dim=32, depth=2, heads=2, **band),
+        zoo.heads.Classify(dim=32, classes=3, pool="class_mean"),
+    ).eval()
+    frames, keep = torch.randn(2, 12, 6), torch.arange(12) < torch.tensor([12, 7])[:, None]
+    keep = keep.flip(1) if side == "left" else keep
+    together = answer(model, (torch.where(keep[..., None], frames, torch.nan),), keep=keep)
+    for row in range(2):
+        close(together[row], answer(model, (frames[row][keep[row]][None],))[0], 1e-4)
+
+
+@pytest.mark.parametrize("band", BANDS)
+@pytest.mark.parametrize("padded", [False, True])
+def test_a_band_counts_the_tokens_that_were_dropped(band, padded):
+    words = zoo.adapters.Subwords(dim=32, vocabulary=64)
+    body = zoo.Backbone(dim=32, depth=1, heads=2, drop_tokens=0.5, **band).train()
+    keep = torch.arange(24).expand(2, -1) >= torch.tensor([0, 9])[:, None] if padded else None
+    tokens, shown = words(torch.randint(1, 64, (2, 24)), keep=keep), zoo.tokens.Details()
+    torch.manual_seed(3)
+    some = drop_tokens(tokens, 0.5, training=True)
+    torch.manual_seed(3)
+    body(tokens, details=shown, show=("attention",))
+    place = some.positions[..., 0]
+    back = place[:, :, None] - place[:, None]
+    wanted = (back <= band["left"]) & (back >= -(0 if "causal" in band else band.get("right", 24)))
+    seen = (shown.attention[0] > 0).all(1)
+    real = seen.new_ones(2, 12) if some.keep is None else some.keep
+    assert torch.equal(seen[real], (wanted & real[:, None])[real])
 
 
 @pytest.mark.parametrize("name", [n for n in MU if n not in TEXT])
@@ -242,6 +297,10 @@ def test_checkpointing_changes_nothing(name):
         assert (a.grad is None) == (b.grad is None), key
         if a.grad is not None:
             close(a.grad, b.grad)
+    out, details = saving(*batch_of(name), details=("attention",))
+    count = len(details.attention)
+    (out.x if isinstance(out, zoo.Tokens) else out).sum().backward()
+    assert len(details.attention) == count == len(saving.backbone.blocks)
 
 
 @pytest.mark.parametrize("name", [n for n in MU if "swin" not in n])
@@ -261,6 +320,18 @@ def test_token_dropping_keeps_masks_positions_and_the_answers_shape(name):
         for x, place in zip(some.x[row], some.positions[row], strict=True):
             same = (tokens.x[row] == x).all(-1) & (places[row] == place).all(-1)
             assert same.any()
+
+
+@pytest.mark.parametrize("size", [None, 48])
+@pytest.mark.parametrize("name", [n for n in MU if "swin" not in n and n not in TEXT])
+def test_what_is_left_of_dropped_tokens_attends_as_if_the_others_were_hidden(name, size):
+    body = model_of(name, drop_tokens=0.5)
+    with torch.no_grad():
+        tokens = body.adapter(*batch_of(name, size=size))
+        some = drop_tokens(tokens, 0.5, training=True)
+        match = (some.x[:, :, None] == tokens.x[:, None]).all(-1).int()  # (B, T', T)
+        whole = body.backbone(tokens.replace(keep=match.any(1))).x
+        close(body.backbone(some).x, ops.take(whole, match.argmax(-1)), 1e-4)
 
 
 @pytest.mark.parametrize("name", MU)

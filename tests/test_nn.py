@@ -74,6 +74,20 @@ def test_drop_path_rates_rise_over_depth():
     assert [b.drop_path for b in body.blocks] == pytest.approx([0.0, 0.1, 0.2, 0.3, 0.4])
 
 
+@pytest.mark.parametrize("place", ["pre", "post", "res_post", "sandwich"])
+def test_drop_path_rises_over_depth_where_blocks_are_shared(place, monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        zoo.nn.block, "drop_path", lambda x, rate, training: (seen.append(rate), x)[1]
+    )
+    block = BlockConfig(8, AttentionConfig(2), place=place)
+    body = Backbone(stages=(Stage(1, block), Stage(4, block, share=2)), drop_path=0.4)
+    body(Tokens(torch.randn(1, 3, 8)))
+    assert seen[::2] == seen[1::2] == pytest.approx([0.0, 0.1, 0.2, 0.3, 0.4])
+    first, *shared = (b.drop_path for b in body.blocks)
+    assert first == 0.0 and shared == [pytest.approx((0.1, 0.2)), pytest.approx((0.3, 0.4))]
+
+
 def test_drop_path_drops_whole_samples_and_keeps_the_mean():
     torch.manual_seed(0)
     out = drop_path(torch.ones(4000, 3), 0.25, training=True)
@@ -188,11 +202,12 @@ def test_unknown_part_options_are_named():
         Backbone(dim=8, depth=1, head=2)
 
 
+@pytest.mark.parametrize("top", [1, 2])
 @pytest.mark.parametrize("gated", [False, True])
-def test_experts_equal_a_loop_over_them_with_gradients(gated):
+def test_experts_equal_a_loop_over_them_with_gradients(gated, top):
     torch.manual_seed(0)
     config = zoo.nn.MlpConfig(
-        hidden=12, experts=4, top=2, bias=False, gated=gated, activation="silu"
+        hidden=12, experts=4, top=top, bias=False, gated=gated, activation="silu"
     )
     routed = zoo.nn.Experts(8, config)
     for p in routed.parameters():
@@ -201,8 +216,8 @@ def test_experts_equal_a_loop_over_them_with_gradients(gated):
 
     def loop(x):
         weights = routed.router(x).softmax(-1)
-        best, chosen = weights.topk(2, -1)
-        best = best / best.sum(-1, keepdim=True)
+        best, chosen = weights.topk(top, -1)
+        best = best / best.sum(-1, keepdim=True) if top > 1 else best
         out = torch.zeros_like(x)
         for e in range(4):
             h = x @ routed.up[e].T
@@ -222,6 +237,7 @@ def test_experts_equal_a_loop_over_them_with_gradients(gated):
         out = compute(x)
         out.square().sum().backward()
         results.append([out, x.grad, *(p.grad for p in routed.parameters())])
+    assert routed.router.weight.grad.abs().max() > 1e-3
     for a, b in zip(*results, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
 
@@ -238,7 +254,14 @@ def test_the_balance_of_experts_counts_real_tokens_alone():
         body(tokens, details=details, show=("aux",))
         losses.append(details.aux[0])
     torch.testing.assert_close(*losses)
-    assert losses[0] > 0
+    assert 0.005 < losses[0] < 0.04, "1 at perfect balance, by its weight"
+
+
+def test_experts_without_a_weight_of_their_balance_have_none():
+    body = Backbone(dim=16, depth=2, heads=2, bias=False, experts=4, balance=None)
+    details = zoo.tokens.Details()
+    body(Tokens(torch.randn(2, 6, 16)), details=details, show=("aux",))
+    assert details.aux == []
 
 
 @pytest.mark.parametrize("position", ["rope", "alibi", "buckets"])
@@ -263,3 +286,60 @@ def test_an_activation_written_in_place_is_the_same_and_spares_what_a_hook_holds
         torch.testing.assert_close(
             held[0], torch.nn.functional.linear(x, mlp.up.weight, mlp.up.bias)
         )
+
+
+@pytest.mark.parametrize("prefix", [0, 1, 3])
+def test_a_table_of_a_grid_tells_prefix_tokens_from_patches(prefix):
+    """The same offset has the same bias wherever it is; pairs with a prefix token have their own."""
+    torch.manual_seed(0)
+    front = {"class_token": prefix > 0, "registers": max(prefix - 1, 0)}
+    patches = zoo.adapters.Patches(size=32, patch=8, dim=16, position="none", **front)
+    tokens = patches(torch.randn(1, 3, 24, 32))
+    body = Backbone(dim=16, depth=1, heads=2, position=zoo.nn.GridTable((4, 4)), norm="none")
+    nn.init.zeros_(body.blocks[0].attn.qkv.weight)
+    nn.init.normal_(body.blocks[0].attn.position.table)
+    details = zoo.tokens.Details()
+    body(tokens, details=details, show=("attention",))
+    scores = details.attention[0][0].log()
+    among = scores[:, prefix:, prefix:].unflatten(1, (3, 4)).unflatten(3, (3, 4))
+    steps = among[:, :, :3, :, :3].diagonal(0, 1, 3).diagonal(0, 1, 2)
+    right = among[:, :, :3, :, 1:].diagonal(0, 1, 3).diagonal(0, 1, 2) - steps
+    torch.testing.assert_close(right, right[:, :1, :1].expand_as(right), rtol=1e-3, atol=1e-4)
+    own = scores[:, :, :prefix]
+    torch.testing.assert_close(own, own[:, :, :1].expand_as(own), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("drop", [0.0, 0.5])
+def test_a_table_of_a_grid_that_blocks_share_knows_the_grid_too(drop):
+    patches = zoo.adapters.Patches(size=32, patch=8, dim=16, position="none")
+    tokens, kind = patches(torch.randn(2, 3, 48, 40)), zoo.nn.GridTable((4, 4))
+    own = BlockConfig(16, AttentionConfig(2, position=kind))
+    one = Backbone(stages=(Stage(1, own),), drop_tokens=drop)
+    shared = (Stage(1, BlockConfig(16, AttentionConfig(2)), position=kind),)
+    other = Backbone(stages=shared, drop_tokens=drop)
+    nn.init.normal_(one.blocks[0].attn.position.table)
+    state = {
+        k.replace("blocks.0.attn.position", "position"): v for k, v in one.state_dict().items()
+    }
+    other.load_state_dict(state)
+    answers = []
+    for body in (one, other):
+        torch.manual_seed(0)
+        answers.append(body.train()(tokens).x)
+    torch.testing.assert_close(*answers)
+
+
+def test_rates_of_drop_path_need_no_graphs_of_their_own():
+    block, x = BlockConfig(8, AttentionConfig(2)), Tokens(torch.randn(2, 3, 8))
+    body = Backbone(stages=(Stage(3, block), Stage(3, block, share=3)), drop_path=0.5).eval()
+    expected, graphs = body(x).x, []
+
+    def backend(graph, _):
+        graphs.append(graph)
+        return graph.forward
+
+    torch._dynamo.reset()
+    for one in body.blocks:
+        one.compile(backend=backend, dynamic=True, fullgraph=True)
+    torch.testing.assert_close(body(x).x, expected)
+    assert len(graphs) <= 2

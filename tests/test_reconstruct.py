@@ -91,6 +91,7 @@ def test_the_backbone_sees_the_rest_alone_and_each_at_its_place():
     whole = model.adapter(x)
     some = model.head.hide(whole)
     assert some.x.shape[1] == 3 + 4 and some.grid is None and some.prefix == 3
+    assert some.dropped_from == whole.grid == (1, 4, 4)
     assert torch.equal(some.x[:, :3], whole.x[:, :3])
     for x, place in zip(some.x[0, 3:], some.positions[0, 3:], strict=True):
         (at,) = (whole.x[0] == x).all(-1).nonzero()[0]

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 import zoo
+from zoo.adapters import Frames, Subwords
 from zoo.errors import OptionError, ShapeError, one_of, suggest
 from zoo.shapes import check, pair
 
@@ -53,3 +54,37 @@ def test_one_of():
 def test_what_is_no_tensor_is_told(wrong):
     with pytest.raises(ShapeError, match=r"Patches takes a torch.Tensor; got (ndarray|list|None)"):
         zoo.create("vit_mu_patch8_32", classes=2)(wrong)
+
+
+IDS = torch.arange(8).view(2, 4)
+
+
+@pytest.mark.parametrize(
+    "given, says",
+    [
+        (
+            {"keep": torch.ones(2, 4)},
+            "takes keep as true or false; got torch.float32: use keep.bool",
+        ),
+        ({"keep": torch.ones(2, 4).long()}, "takes keep as true or false; got torch.int64"),
+        ({"ids": IDS + 9}, "takes ids of a table of 16 rows; got some from 9 to 16"),
+        ({"ids": -IDS}, "takes ids of a table of 16 rows; got some from -7 to 0"),
+        ({"positions": IDS * 2}, "takes positions of a table of 9 rows; got some from 1 to 15"),
+        ({"segments": IDS}, "takes segments of a table of 2 rows; got some from 0 to 7"),
+        (
+            {"segments": IDS.float()},
+            "segments takes whole numbers, such as int64; got torch.float32",
+        ),
+    ],
+)
+def test_words_that_no_table_has_are_one_sentence(given, says):
+    words = Subwords(vocabulary=16, dim=8, length=8, offset=1, segments=2)
+    with pytest.raises(ShapeError) as error:
+        words(**{"ids": IDS, **given})
+    assert str(error.value).startswith(f"Subwords {says}")
+
+
+def test_frames_take_a_keep_that_is_true_or_false():
+    frames = Frames(channels=3, dim=8, stem="conv")
+    with pytest.raises(ShapeError, match="Frames takes keep as true or false"):
+        frames(torch.zeros(2, 5, 3), torch.ones(2, 5, dtype=torch.long))

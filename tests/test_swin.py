@@ -7,7 +7,20 @@ from timm.models.swin_transformer import SwinTransformerBlock
 from torchvision.models.swin_transformer import SwinTransformerBlock as VisionBlock
 from torchvision.models.video.swin_transformer import ShiftedWindowAttention3d
 
-from zoo.nn import AttentionConfig, Backbone, BlockConfig, Stage, Windows, WindowTable
+import zoo
+from zoo.errors import ShapeError
+from zoo.nn import (
+    AttentionConfig,
+    Backbone,
+    BackboneConfig,
+    BlockConfig,
+    Everything,
+    Stage,
+    Windows,
+    WindowTable,
+)
+from zoo.nn.backbone import set_option
+from zoo.nn.position import Alibi, Rope
 from zoo.ops import join, split
 from zoo.tokens import Tokens
 
@@ -112,3 +125,69 @@ def test_padded_rows_in_windows_equal_alone(shift):
         junk = torch.where(keep[..., None], x, 9.0)
         torch.testing.assert_close(body(Tokens(junk, keep)).x[keep], out[keep])
         torch.testing.assert_close(body(Tokens(x)).x[0], out[0])
+
+
+@pytest.mark.parametrize("position", [None, WindowTable((5,)), Rope(), Alibi()])
+@pytest.mark.parametrize("length", [3, 5, 7, 11])
+@pytest.mark.parametrize("front", [0, 2, 13])
+def test_windows_of_a_row_are_those_of_its_real_tokens(front, length, position):
+    """Padding, wherever it stands and however far, moves no window and decides no shift."""
+    torch.manual_seed(0)
+    attn = AttentionConfig(H, position=position, grouping=Windows((5,)))
+    stage = Stage(2, BlockConfig(D, attn), change={1: {"attn.grouping.shift": True}})
+    body = noisy(Backbone(stages=(stage,)))
+    x, places = torch.randn(1, length, D), torch.arange(length)[None, :, None]
+    sides = (front, 15 - front)
+    keep = torch.nn.functional.pad(torch.ones(1, length, dtype=torch.bool), sides)
+    with torch.no_grad():
+        padded = torch.nn.functional.pad(x, (0, 0, *sides), value=7.0)
+        padded_places = torch.nn.functional.pad(places, (0, 0, *sides))
+        rows = Tokens(padded.repeat(2, 1, 1), torch.cat((keep, keep | True)), padded_places)
+        alone = body(Tokens(x, positions=places)).x[0]
+        torch.testing.assert_close(body(rows).x[0][keep[0]], alone, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "pad, more, got",
+    [
+        ("mask", {"prefix": 1}, "prefix tokens"),
+        ("mask", {"sample": torch.zeros(1, 6, dtype=torch.long)}, "several samples in a row"),
+        ("attend", {"keep": torch.ones(1, 6, dtype=torch.bool)}, "padding and pad attend"),
+    ],
+)
+def test_windows_say_what_they_do_not_take(pad, more, got):
+    body = Backbone(dim=D, depth=1, heads=H, grouping=Windows((4,), pad=pad), drop_tokens=0.5)
+    with pytest.raises(ShapeError, match=f"the tokens of a grid, or of one row; got {got}"):
+        body.eval()(Tokens(torch.randn(1, 6, D), **more))
+    with pytest.raises(ShapeError, match="got what is left of dropped tokens"):
+        body.train()(Tokens(torch.randn(1, 6, D)))
+
+
+def test_an_option_of_a_grouping_reaches_shifted_blocks_too(tmp_path):
+    name = "swin_mu_patch4_window4_64"
+
+    def groupings(model):
+        return [block.config.attn.grouping for block in model.backbone.blocks]
+
+    plain = zoo.create(name, classes=2)
+    plain.save(tmp_path / "m")
+    dotted = {"grouping.pad": "attend"}
+    for model in (zoo.create(name, classes=2, **dotted), zoo.load(tmp_path / "m", **dotted)):
+        assert groupings(model) == groupings(zoo.create(name, classes=2, pad="attend"))
+    small = groupings(
+        zoo.create(name, classes=2, **{"grouping.window": (2, 2), "position": "alibi"})
+    )
+    assert [g.window for g in small] == [(2, 2)] * 4 and [g.shift for g in small] == [
+        False,
+        True,
+    ] * 2
+
+
+def test_an_option_reaches_only_blocks_that_have_it():
+    block = BlockConfig(D, AttentionConfig(H, grouping=Windows((4,))))
+    config = BackboneConfig((Stage(3, block, change={1: {"attn.grouping": Everything()}}),))
+    config = set_option(config, "block.attn.grouping.window", (2,))
+    made = [config.stages[0].config_of(i).attn.grouping for i in range(3)]
+    assert made == [Windows((2,)), Everything(), Windows((2,))]
+    config = set_option(config, "block.attn.grouping", Everything())
+    assert {config.stages[0].config_of(i).attn.grouping for i in range(3)} == {Everything()}

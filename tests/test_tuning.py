@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import lightning
 import pytest
 import torch
+from test_laws import MU, batch_of
 from test_training import COLOURS, RECIPE, options, pictures, weights  # noqa: F401  # fixtures
 from torch import nn
 
@@ -281,6 +282,16 @@ def test_updates_learn_and_merge_into_a_plain_model(name, of):
                 assert torch.equal(new, old) != (o in of), (key, o)
         elif not key.startswith("head."):
             assert torch.equal(tensor, before[key]) != changed, key
+
+
+@pytest.mark.parametrize("name", MU)
+def test_every_update_gets_a_gradient(name):
+    model = zoo.create(name, classes=2)
+    put_lora(model, Lora(rank=2))
+    moved(model.train(), *batch_of(name, batch=2))
+    learn = {n: p for n, p in model.named_parameters() if p.requires_grad}
+    assert any("lora_A" in n for n in learn)
+    assert not [n for n, p in learn.items() if p.grad is None or not p.grad.any()]
 
 
 def test_grouped_heads_keep_the_rows_of_k():

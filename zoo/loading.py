@@ -22,6 +22,7 @@ from zoo.errors import OptionError, UserError, require, some, suggest
 from zoo.extend import families
 from zoo.families import Family
 from zoo.inputs import Preprocess
+from zoo.matching import count_of
 from zoo.model import Model, load_state, parts_of
 from zoo.registry import from_saved, made_for
 from zoo.resizing import changed

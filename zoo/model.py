@@ -95,9 +95,11 @@ class Model(nn.Module):
                              f"{type(tokens).__name__}")  # fmt: skip
         return tokens
 
-    def features(self, *inputs: Any, **named: Any) -> Tokens:
-        """Raw tensors -> Tokens after the last norm, prefix tokens included."""
-        return self.backbone(self.embed(*inputs, **named))
+    def features(self, *inputs: Any, details: Details | None = None, **named: Any) -> Tokens:
+        """Raw tensors -> Tokens after the last norm, prefix tokens included; `details` receives
+        "aux"."""
+        show = () if details is None else ("aux",)
+        return self.backbone(self.embed(*inputs, **named), details=details, show=show)
 
     def depth_of(self, name: str) -> int:
         """How deep a parameter or a module lies, by its name: 0 the adapter, i what leads to block

@@ -22,8 +22,12 @@ class Tokens:
     an adapter stretches them."""
     grid: Grid | None = None
     """(t, h, w) of the tokens behind the prefix; None once tokens were dropped or joined."""
+    dropped_from: Grid | None = None
+    """(t, h, w) of the grid that tokens were dropped from, in which the others have positions."""
     prefix: int = 0
     """How many class and register tokens stand in front."""
+    order: Tensor | None = None
+    """(B, T) int64: of tokens that others were dropped from, see `ops.order_of`."""
     sample: Tensor | None = None
     """(B, T) int64: which sample each token is of, where several are packed in a row."""
     pick: Tensor | None = None
@@ -55,8 +59,8 @@ class Details:
     """Scalars to be added to a loss, such as the load balance of routed experts."""
 
 
-_TENSORS = ("x", "keep", "positions", "sample", "pick", "hidden", "stages")
-_FACTS = ("grid", "prefix", "size", "stride")
+_TENSORS = ("x", "keep", "positions", "order", "sample", "pick", "hidden", "stages")
+_FACTS = ("grid", "dropped_from", "prefix", "size", "stride")
 
 
 def _flatten(tokens: Tokens) -> tuple[list[Any], Any]:

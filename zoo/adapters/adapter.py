@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from zoo.errors import one_of
+from zoo.errors import ShapeError, one_of
 from zoo.nn import Part, owned
 from zoo.shapes import check
 from zoo.tokens import Tokens
@@ -68,6 +68,11 @@ class Adapter(Part[C]):
         """(B, T) or (B, T, D), (B, T) bool -> the same shape: zeros where `keep` is False."""
         if keep is None:
             return x
+        if keep.dtype != torch.bool:
+            name = type(self).__name__
+            raise ShapeError(
+                f"{name} takes keep as true or false; got {keep.dtype}: use keep.bool()"
+            )
         sizes = {"batch": x.shape[0], "tokens": x.shape[1]}
         check(f"{type(self).__name__} keep", keep, "batch tokens", floats=False, **sizes)
         return torch.where(keep if x.ndim == 2 else keep[..., None], x, 0)

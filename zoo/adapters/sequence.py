@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from zoo.adapters.adapter import Adapter, AdapterConfig, C
 from zoo.errors import ShapeError, one_of
 from zoo.nn import initialise, make_norm, owned
-from zoo.ops import add_positions, sincos
+from zoo.ops import add_positions, sincos, take
 from zoo.shapes import check
 from zoo.tokens import Tokens
 
@@ -47,7 +47,7 @@ class SequenceAdapter(Adapter[C]):
             raise ShapeError(f"{wants}; got {got}")
         places = ranks(x, keep, sample) if at is None else at
         if self.position is not None:
-            table = F.embedding(places + getattr(c, "offset", 0), self.position)
+            table = self.look_up(places + getattr(c, "offset", 0), self.position, "positions")
         elif c.position != "none":
             table = sincos(places[..., None], c.dim)
         x = self.norm(x if table is None else add_positions(x, table, c.position))
@@ -55,6 +55,17 @@ class SequenceAdapter(Adapter[C]):
             places = F.pad(places, (self.special, 0))
             keep = None if keep is None else F.pad(keep, (self.special, 0), value=True)
         return self.tokens(x, keep=keep, positions=places[..., None], **more)
+
+    def look_up(self, rows: Tensor, table: Tensor, what: str) -> Tensor:
+        """(B, T) int64, (R, D) -> (B, T, D). ShapeError for rows that the table has not, where the
+        device tells them: a GPU does not."""
+        check(f"{type(self).__name__} {what}", rows, "batch tokens", floats=False)
+        try:
+            return F.embedding(rows, table)
+        except IndexError as error:
+            got = f"some from {int(rows.min())} to {int(rows.max())}"
+            wants = f"{type(self).__name__} takes {what} of a table of {len(table)} rows"
+            raise ShapeError(f"{wants}; got {got}") from error
 
 
 def ranks(x: Tensor, keep: Tensor | None, sample: Tensor | None = None) -> Tensor:
@@ -108,14 +119,20 @@ class Frames(SequenceAdapter[FramesConfig]):
         """(B, T, C) float, (B, T) bool -> Tokens of (B, P + T', D).
 
         Padded frames are zeros before any convolution, between them too, so that a sound's tokens
-        do not depend on what it is padded with or how far. A token is kept where its middle frame
-        is.
+        do not depend on what it is padded with or how far, before it or behind. A token is kept
+        where its middle frame is.
         """
         c = self.config
         check("Frames", frames, "batch frames channels", channels=c.channels)
-        x = frames
+        x = self.hide(frames, keep)
         if c.stem == "linear":
-            return self.in_order(self.stem(self.hide(x, keep)), keep, None)
+            return self.in_order(self.stem(x), keep, None)
+        if keep is not None and c.stride > 1:
+            # The first real frame is the middle of a token, as if it stood alone.
+            count = x.shape[1]
+            at = torch.arange(count, device=x.device) + keep.int().argmax(1)[:, None] % c.stride
+            x, keep = (take(t, at.clamp(max=count - 1)) for t in (x, keep))
+            keep = keep & (at < count)
         for conv in (self.conv1, self.conv2):
             # Not the layers' own padding: its gradient in bf16 on CPU is NaN for three frames or
             # fewer.
@@ -171,8 +188,8 @@ class Subwords(SequenceAdapter[SubwordsConfig]):
         """
         check("Subwords", ids, "batch tokens", floats=False)
         ids = self.hide(ids, keep)
-        x = self.widen(F.embedding(ids, self.embed) * self.config.scale)
+        x = self.widen(self.look_up(ids, self.embed, "ids") * self.config.scale)
         if self.segment is not None:
             segments = torch.zeros_like(ids) if segments is None else segments
-            x = x + F.embedding(segments, self.segment)
+            x = x + self.look_up(segments, self.segment, "segments")
         return self.in_order(x, keep, positions, sample=sample, pick=pick)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from zoo.errors import ShapeError, one_of, require
 from zoo.heads.classify import Batch, Losses
 from zoo.nn import Backbone, Part, owned
-from zoo.ops import sincos_grid, take
+from zoo.ops import sincos_grid, some, take
 from zoo.shapes import check
 from zoo.tokens import Tokens
 
@@ -98,15 +98,11 @@ class Reconstruct(Part[ReconstructConfig]):
         if c.way == "token":
             fine = hidden.unflatten(1, (h, w)).repeat_interleave(c.unit, 1)
             fine = fine.repeat_interleave(c.unit, 2).flatten(1)
-            some = torch.where(fine[..., None], self.token.to(x.dtype), x[:, front:])
-            return tokens.replace(x=torch.cat((x[:, :front], some), 1), hidden=hidden)
+            body = torch.where(fine[..., None], self.token.to(x.dtype), x[:, front:])
+            return tokens.replace(x=torch.cat((x[:, :front], body), 1), hidden=hidden)
         seen = hidden.int().argsort(dim=1, stable=True)[:, : h * w - count] + front
         first = torch.arange(front, device=x.device).expand(len(x), -1)
-        index = torch.cat((first, seen), 1)
-        places = tokens.positions
-        if places is not None:
-            places = take(places.expand(len(x), -1, -1), index)
-        return tokens.replace(x=take(x, index), positions=places, grid=None, hidden=hidden)
+        return some(tokens, torch.cat((first, seen), 1)).replace(hidden=hidden)
 
     def forward(self, tokens: Tokens) -> Rebuilt:
         """Tokens of (B, T, D) that `hide` has hidden some of -> Rebuilt."""

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from zoo.errors import one_of, require
 from zoo.nn.grouping import Everything, Grouping
 from zoo.nn.layers import Linear, QkvWithoutKeyBias, make_norm
-from zoo.nn.position import Position
+from zoo.nn.position import Position, bias_among
 from zoo.ops import PATHS, Layout, Mask, attend, attention_weights, rotate
 from zoo.tokens import Grid
 
@@ -49,9 +49,9 @@ class AttentionConfig:
     causal: bool = False
     """Only to tokens at or before one's own."""
     left: int | None = None
-    """At most so many tokens back."""
+    """At most so many tokens back; padding counts for none, what was dropped in training does."""
     right: int | None = None
-    """At most so many tokens ahead."""
+    """At most so many tokens ahead, counted in the same way."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,9 @@ class Around:
     places: Tensor | None = None
     """(..., N, A) positions."""
     grid: Grid | None = None
-    """(t, h, w) of the tokens, where it is known."""
+    """(t, h, w) in which the tokens have their positions, where it is known."""
+    prefix: int = 0
+    """How many of the tokens stand in front of those of the grid."""
     rope: Tensor | None = None
     """(B or 1, 1, N, 2, R) cosines and sines that turn q and k."""
     bias: Tensor | None = None
@@ -85,7 +87,7 @@ class Around:
         """Whether nothing of it is of one sample alone, nor collected over samples."""
         mask = self.mask or Mask()
         own = (self.source, self.keep, self.maps, self.aux, mask.keep, mask.sample)
-        batched = ((self.rope, 5), (self.bias, 4), (self.places, 3))
+        batched = ((self.rope, 5), (self.bias, 4), (self.places, 3), (mask.order, 2))
         same = all(x is None or x.ndim < ndim or len(x) == 1 for x, ndim in batched)
         return same and all(x is None for x in own)
 
@@ -138,8 +140,7 @@ class Attention(nn.Module):
             sharp = self.log_scale.clamp(max=math.log(100.0)).exp()[:, None, None]
             q, k, scale = F.normalize(q, dim=-1) * sharp.to(q.dtype), F.normalize(k, dim=-1), 1.0
         if self.position is not None:
-            more = (a.grid,) if getattr(self.position, "by_grid", False) else ()
-            own = self.position(a.places, a.places, *more)
+            own = bias_among(self.position, a.places, a.grid, a.prefix)
             bias = own if bias is None else bias + own
         shape = {"scale": scale, "softcap": c.softcap}
         if a.maps is not None:

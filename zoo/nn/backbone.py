@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import product
 from typing import Any
 
 import torch
@@ -18,8 +19,8 @@ from zoo.nn.layers import make_norm
 from zoo.nn.merge import Merge, MergeConfig
 from zoo.nn.mlp import MlpConfig
 from zoo.nn.part import Part
-from zoo.nn.position import Position
-from zoo.ops import Mask, drop_tokens, in_pieces, split
+from zoo.nn.position import Position, bias_among
+from zoo.ops import Mask, drop_tokens, in_pieces, order_of, split
 from zoo.tokens import Details, Tokens
 
 
@@ -87,7 +88,9 @@ class BackboneStage(nn.Module):
         require(fits, f"Stage takes {wants}; got {got}", "share")
         self.share, block, place = stage.share, stage.block, stage.position
         self.merge = None if stage.merge is None else Merge(dim, block.dim, stage.merge)
-        blocks = [Block(stage.config_of(i), rates[i * self.share], source) for i in range(count)]
+        turns = [tuple(rates[i : i + self.share]) for i in range(0, stage.depth, self.share)]
+        given = [turn if self.share > 1 else turn[0] for turn in turns]
+        blocks = [Block(stage.config_of(i), given[i], source) for i in range(count)]
         self.blocks = nn.ModuleList(blocks)  # type: ignore[assignment]
         self.position = None if place is None else place.bias(block.attn.heads)
         wants, fits = "Stage takes a position that makes a bias", place is None or self.position
@@ -143,8 +146,8 @@ class Backbone(Part[BackboneConfig]):
         `stages` the Tokens hold those of each stage, before the next one's merge.
         """
         c, shown = self.config, details or Details()
-        maps = shown.attention if "attention" in show else None
-        aux = shown.aux if "aux" in show else None
+        # Lists of this pass, since the backward pass may compute blocks again.
+        maps, aux = ([] if name in show else None for name in ("attention", "aux"))
         again = c.checkpoint and self.training and torch.is_grad_enabled()
         tokens = drop_tokens(tokens, c.drop_tokens, self.training)
         if "states" in show:
@@ -153,25 +156,28 @@ class Backbone(Part[BackboneConfig]):
         for stage in self.stages:
             tokens = tokens if stage.merge is None else stage.merge(tokens)
             shared = bias
+            grid = tokens.grid or tokens.dropped_from
             if stage.position is not None:
-                own = stage.position(tokens.positions, tokens.positions)
+                own = bias_among(stage.position, tokens.positions, grid, tokens.prefix)
                 shared = own if bias is None else own + bias
-            base = Around(grid=tokens.grid, bias=shared, keep=tokens.keep, maps=maps, aux=aux)
+            base = Around(grid=grid, bias=shared, keep=tokens.keep, maps=maps, aux=aux)
             look = partial(surroundings, tokens=tokens, source=source, base=base)
             known: dict[BlockConfig, tuple[dict[str, Around], bool]] = {}  # once for each make
-            for block in (b for b in stage.blocks for _ in range(stage.share)):
+            for block, turn in product(stage.blocks, range(stage.share)):
                 make = block.config
                 if make not in known:
                     seen = {name: look(getattr(block, name)) for name in block.order}
                     known[make] = seen, all(around.shared for around in seen.values())
                 (around, apart), x = known[make], tokens.x
                 run = partial(checkpoint, block, use_reentrant=False) if again else block
-                run, wide = partial(run, around=around), 4 * x.shape[1:].numel()
+                run, wide = partial(run, around=around, turn=turn), 4 * x.shape[1:].numel()
                 tokens = tokens.replace(x=in_pieces(run, x, wide) if apart else run(x))
                 if "states" in show:
                     shown.states.append(tokens.x)
             if stages:
                 left.append(tokens)
+        shown.attention += maps or []
+        shown.aux += aux or []
         tokens = tokens.replace(x=self.norm(tokens.x))
         return tokens.replace(stages=(*left[:-1], tokens)) if stages else tokens
 
@@ -197,8 +203,11 @@ def surroundings(part: nn.Module, tokens: Tokens, source: Tokens | None, base: A
         if layout is not None:
             positions = split(positions.expand(len(tokens.x), -1, -1), layout)
         rope = c.position.rotation(positions[:, None], part.width)  # one for all heads
-    mask = Mask(keep, c.causal, c.left, c.right, tokens.sample, allowed)
-    return replace(base, mask=mask, layout=layout, places=places, rope=rope)
+    band = layout is None and (c.left is not None or c.right is not None)
+    order = order_of(tokens) if band else None
+    mask = Mask(keep, c.causal, c.left, c.right, tokens.sample, allowed, order)
+    own = {"layout": layout, "places": places, "prefix": 0 if layout else tokens.prefix}
+    return replace(base, mask=mask, rope=rope, **own)
 
 
 # Plain names that mean more than one option of a backbone, or one of several.
@@ -230,7 +239,16 @@ def option_paths(config: BackboneConfig) -> list[str]:
 
 
 def set_option(config: BackboneConfig, path: str, value: Any) -> BackboneConfig:
-    """A copy with the option at a whole path set, in every stage if it is a block's."""
+    """A copy with the option at a whole path set, in every block if it is a block's: in those too
+    that have a value of their own for it or for what it is part of."""
     if not path.startswith("block."):
         return put(config, path, value)
-    return replace(config, stages=tuple(put(stage, path, value) for stage in config.stages))
+    stages, inner = [], path.removeprefix("block.")
+    for stage in config.stages:
+        change = {**stage.change}
+        for i, own in stage.change.items():
+            within = any(f"{inner}.".startswith(f"{name}.") for name in own)
+            if within and inner in paths(stage.config_of(i)):
+                change[i] = {**own, inner: value}
+        stages.append(replace(put(stage, path, value), change=change))
+    return replace(config, stages=tuple(stages))

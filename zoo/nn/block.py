@@ -43,10 +43,16 @@ class BlockConfig:
     """Zeroed share of each branch's output."""
 
 
-class Block(nn.Module):
-    """(B, T, D) -> (B, T, D): x + attn(norm(x)), then x + mlp(norm(x))."""
+Rates = float | tuple[float, ...]
 
-    def __init__(self, config: BlockConfig, drop_path: float = 0.0, source: int | None = None):
+
+class Block(nn.Module):
+    """(B, T, D) -> (B, T, D): x + attn(norm(x)), then x + mlp(norm(x)).
+
+    `drop_path` is a rate, or one for each time that tokens pass a shared block.
+    """
+
+    def __init__(self, config: BlockConfig, drop_path: Rates = 0.0, source: int | None = None):
         super().__init__()
         c = config
         one_of("Block", "place", c.place, ("pre", "post", "res_post", "sandwich"))
@@ -65,20 +71,23 @@ class Block(nn.Module):
             start = None if c.layer_scale is None else torch.full((c.dim,), c.layer_scale)
             self.register_parameter(f"{name}_scale", None if start is None else nn.Parameter(start))
 
-    def forward(self, x: Tensor, around: Mapping[str, Around] | None = None) -> Tensor:
-        """(B, T, D) -> (B, T, D); `around` for each sublayer by its name."""
+    def forward(
+        self, x: Tensor, around: Mapping[str, Around] | None = None, turn: int = 0
+    ) -> Tensor:
+        """(B, T, D) -> (B, T, D); `around` for each sublayer by its name; which `turn` of a shared
+        block it is."""
         for name in self.order:
             norm, place = getattr(self, f"{name}_norm"), self.config.place
             a = (around or {}).get(name, ALONE)
             if place == "pre":
-                x = x + self.branch(name, self.mix(name, norm(x), a))
+                x = x + self.branch(name, self.mix(name, norm(x), a), turn)
             elif place == "post":
-                x = norm(x + self.branch(name, self.mix(name, x, a)))
+                x = norm(x + self.branch(name, self.mix(name, x, a), turn))
             elif place == "res_post":
-                x = x + self.branch(name, norm(self.mix(name, x, a)))
+                x = x + self.branch(name, norm(self.mix(name, x, a)), turn)
             else:
                 out = getattr(self, f"{name}_norm_out")
-                x = x + self.branch(name, out(self.mix(name, norm(x), a)))
+                x = x + self.branch(name, out(self.mix(name, norm(x), a)), turn)
         return x
 
     def mix(self, name: str, x: Tensor, around: Around) -> Tensor:
@@ -88,8 +97,12 @@ class Block(nn.Module):
             return part(x, around)
         return join(part(split(x, layout), around), layout)
 
-    def branch(self, name: str, x: Tensor) -> Tensor:
+    def branch(self, name: str, x: Tensor, turn: int) -> Tensor:
         """(B, T, D) -> (B, T, D): what a residual branch goes through before it is added."""
         scale = getattr(self, f"{name}_scale")
         x = F.dropout(x, self.config.dropout, self.training)
-        return drop_path(x if scale is None else x * scale, self.drop_path, self.training)
+        x = x if scale is None else x * scale
+        if not self.training:  # where a compiler needs no graph for each rate
+            return x
+        rates = self.drop_path
+        return drop_path(x, rates[turn] if isinstance(rates, tuple) else rates, training=True)

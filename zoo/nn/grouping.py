@@ -4,7 +4,7 @@ ViT, BERT and GPT attend over `Everything`; Swin over `Windows` of a grid; divid
 attention over `Axes`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from zoo.errors import ShapeError, one_of
 from zoo.nn.config import Choice
@@ -41,28 +41,38 @@ class Windows(Grouping, kind="windows"):
     window: tuple[int, ...] = (7, 7)
     """The window's sides, on the grid's last axes."""
     shift: bool = False
-    """Whether windows lie half a window further, and wrap around. An axis that one window fills is
-    not shifted."""
+    """Whether windows lie half a window further, and wrap around. An axis of a grid that one window
+    fills is not shifted; a row of tokens always is, since others of its batch may be longer."""
     pad: str = "mask"
     """What happens where windows do not fill the grid: see `ops.window_layout`."""
 
     def layout(self, tokens: Tokens) -> Layout:
-        """Tokens of (B, T, D) -> the index tables. ShapeError without a grid, or with prefix
-        tokens.
+        """Tokens of (B, T, D) -> the index tables. ShapeError without a grid, and with prefix
+        tokens, dropped tokens or several samples in a row.
 
-        Tokens in a row count as a grid of one axis; windows then start at the first, padding
-        included.
+        Tokens in a row count as a grid of one axis, where windows start at the first real one. If
+        some are padding, no place of a window may be attended that is: ShapeError unless pad is
+        mask.
         """
         one_of("Windows", "pad", self.pad, PADS)
-        grid = tokens.grid
-        if grid is None and len(self.window) == 1:
-            grid = (1, 1, tokens.x.shape[1])
-        if grid is None or tokens.prefix:
-            has = f"{tokens.prefix} prefix tokens" if tokens.prefix else "no grid"
-            raise ShapeError(f"Windows takes tokens of a grid and no others; got {has}")
+        keep, row = tokens.keep, tokens.grid is None and len(self.window) == 1
+        lacks = {"prefix tokens": tokens.prefix, "no grid": tokens.grid is None and not row,
+                 "what is left of dropped tokens": tokens.order is not None,
+                 "several samples in a row": tokens.sample is not None,
+                 f"padding and pad {self.pad}": row and keep is not None and self.pad != "mask",
+                 }  # fmt: skip
+        if got := [what for what, wrong in lacks.items() if wrong]:
+            raise ShapeError(f"Windows takes the tokens of a grid, or of one row; got {got[0]}")
+        grid = tokens.grid or (1, 1, tokens.x.shape[1])
         window = (1,) * (3 - len(self.window)) + self.window
-        moved = [w // 2 if self.shift and g > w else 0 for g, w in zip(grid, window, strict=True)]
-        return window_layout(grid, window, tuple(moved), self.pad, tokens.x.device)  # type: ignore[arg-type]
+        sides = zip(grid, window, strict=True)
+        moved = [w // 2 if self.shift and (row or g > w) else 0 for g, w in sides]
+        layout = window_layout(grid, window, tuple(moved), self.pad, tokens.x.device)  # type: ignore[arg-type]
+        if not row or keep is None:
+            return layout
+        first = (~keep).int().argsort(dim=1, stable=True)  # the real tokens
+        index, inverse = first[:, layout.index], layout.inverse[first.argsort(1)]
+        return replace(layout, index=index, inverse=inverse)
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,8 @@ class MlpConfig:
     """How many MLPs a router chooses from; 0 = one MLP and no router."""
     top: int = 2
     """How many experts serve each token."""
+    balance: float | None = 0.01
+    """Weight in training's loss of how unevenly tokens are routed; None = not in it."""
     dropout: float = 0.0
     """Zeroed share of the hidden values."""
 
@@ -93,9 +95,11 @@ class Mlp(nn.Module):
 class Experts(nn.Module):
     """(B, T, D) -> (B, T, D): the `top` best of E MLPs for each token, weighted by the router.
 
-    Every token reaches all of its experts, none is dropped. `aux` receives the load-balancing loss,
-    E times the sum over experts of (share of tokens) x (mean router weight): 1 at perfect balance.
-    (Shazeer et al. 2017, arXiv:1701.06538; loss: Fedus et al. 2021, arXiv:2101.03961)
+    Weights of several sum to 1; that of one alone is its probability, or the router would not
+    learn. Every token reaches all of its experts, none is dropped. `aux` receives `balance` times
+    the load-balancing loss, E times the sum over experts of (share of tokens) x (mean router
+    weight): 1 at perfect balance. (Shazeer et al. 2017, arXiv:1701.06538; one expert, and the loss:
+    Fedus et al. 2021, arXiv:2101.03961)
     """
 
     def __init__(self, dim: int, config: MlpConfig):
@@ -116,7 +120,7 @@ class Experts(nn.Module):
         tokens, top, experts = x.flatten(0, 1), self.config.top, self.config.experts
         weights = self.router(tokens).float().softmax(-1)  # (M, E)
         best, chosen = weights.topk(top, -1)  # (M, top)
-        best = best / best.sum(-1, keepdim=True)
+        best = best / best.sum(-1, keepdim=True) if top > 1 else best
         expert = chosen.flatten()
         order = expert.argsort(stable=True)
         token = order // top  # rows of one expert stand together, each the token that it serves
@@ -125,9 +129,10 @@ class Experts(nn.Module):
         hidden = activate(hidden, self.config, self.training)
         out = grouped_linear(hidden, self.down.to(x.dtype), ends)
         out = out * best.flatten()[order, None].to(x.dtype)
-        if around.aux is not None:
+        if around.aux is not None and self.config.balance is not None:
             keep = around.keep
-            real = weights.new_ones(len(tokens), 1) if keep is None else keep.view(-1, 1).float()
+            real = weights.new_ones(len(tokens), 1) if keep is None else keep.reshape(-1, 1).float()
             share = (F.one_hot(chosen, experts).sum(1) * real).sum(0) / (top * real.sum())
-            around.aux.append(experts * (share * (weights * real).sum(0) / real.sum()).sum())
+            uneven = experts * (share * (weights * real).sum(0) / real.sum()).sum()
+            around.aux.append(self.config.balance * uneven)
         return torch.zeros_like(tokens).index_add(0, token, out).view_as(x)

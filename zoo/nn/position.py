@@ -106,8 +106,8 @@ class WindowTable(Position, kind="table"):
 
 @dataclass(frozen=True)
 class GridTable(Position, kind="grid_table"):
-    """BEiT's learned bias per offset within a whole grid, and for pairs with the class token (Bao
-    et al. 2021, arXiv:2106.08254)."""
+    """BEiT's learned bias per offset within a whole grid, and for pairs with prefix tokens, if
+    there are any (Bao et al. 2021, arXiv:2106.08254)."""
 
     grid: tuple[int, ...] = (14, 14)
     """The native grid's sides; on others the table is resized."""
@@ -161,16 +161,18 @@ class TableBias(nn.Module):
 
 
 class GridTableBias(nn.Module):
-    """A row per offset, and behind them rows for: from the first token, to it, it to itself."""
+    """A row per offset, and behind them rows for: from prefix tokens, to them, among them."""
 
-    by_grid = True  # Attention tells the grid
+    by_grid = True  # it is told the grid, and how many prefix tokens stand in front
 
     def __init__(self, heads: int, kind: GridTable):
         super().__init__()
         self.kind, rows = kind, math.prod(2 * n - 1 for n in kind.grid) + 3
         self.table = nn.Parameter(nn.init.trunc_normal_(torch.empty(rows, heads), std=0.02))
 
-    def forward(self, q: Tensor, k: Tensor, grid: tuple[int, ...] | None = None) -> Tensor:
+    def forward(
+        self, q: Tensor, k: Tensor, grid: tuple[int, ...] | None = None, prefix: int = 1
+    ) -> Tensor:
         """(..., T, A), (..., S, A) -> (..., H, T, S); without a grid, places are of the native."""
         native = self.kind.grid
         grid = native if grid is None else grid[-len(native) :]
@@ -179,7 +181,7 @@ class GridTableBias(nn.Module):
         rows = q[..., :, None, :] - k[..., None, :, :] + torch.tensor(grid, device=q.device) - 1
         strides = [math.prod(target[i + 1 :]) for i in range(len(target))]
         rows = (rows * torch.tensor(strides, device=q.device)).sum(-1) + 3
-        first = torch.arange(rows.shape[-2], device=q.device)[:, None] == 0
+        first = torch.arange(rows.shape[-2], device=q.device)[:, None] < prefix
         rows = torch.where(first, 0, torch.where(first.mT, 1, rows))
         return look_up(table, torch.where(first & first.mT, 2, rows))
 
@@ -202,6 +204,13 @@ class ContinuousBias(nn.Module):
             up = nn.functional.linear(spaced, self.up.weight.float(), self.up.bias.float())
             table = nn.functional.linear(up.relu(), self.down.weight.float())
         return look_up(16 * table.sigmoid(), offsets(self.kind, q, k))
+
+
+def bias_among(
+    position: nn.Module, places: Tensor | None, grid: tuple[int, ...] | None, prefix: int
+) -> Tensor:
+    """(..., T, A), what a table of a grid has to know -> (..., H, T, T): the bias of all pairs."""
+    return position(places, places, *((grid, prefix) if hasattr(position, "by_grid") else ()))
 
 
 def look_up(table: Tensor, rows: Tensor) -> Tensor:

@@ -17,6 +17,6 @@ from zoo.ops.linear import linear
 from zoo.ops.mask import Mask
 from zoo.ops.pieces import in_pieces, saves_memory
 from zoo.ops.position import add_positions, alibi_slopes, bucket, rope_table, rotate, sincos
-from zoo.ops.regular import drop_path, drop_tokens
+from zoo.ops.regular import drop_path, drop_tokens, order_of, some
 from zoo.ops.resize import resize_bias, resize_channels, resize_kernel, resize_offsets
 from zoo.ops.window import Layout, axis_layout, join, split, take, window_layout

@@ -38,6 +38,8 @@ class Mask:
     pairs: Tensor | None = None
     """bool, broadcastable to (B, H, T, S), or (n, ...) where n divides B and repeats: any further
     rule."""
+    order: Tensor | None = None
+    """(B or 1, S) int: what is counted for left and right; None = one after another."""
 
     @property
     def only_causal(self) -> bool:
@@ -55,8 +57,9 @@ class Mask:
             if queries > keys:
                 got = f"{queries} queries, {keys} keys"
                 raise ShapeError(f"Mask takes as many keys as queries or more; got {got}")
-            k = torch.arange(keys, device=device)
-            back = k[keys - queries :, None] - k  # (T, S): how far a key lies behind its query
+            k = torch.arange(keys, device=device) if self.order is None else self.order[:, None]
+            # (T, S) or (B or 1, 1, T, S): how far a key lies behind its query
+            back = k[..., keys - queries :, None] - k[..., None, :]
             rules += [] if left is None else [back <= left]
             rules += [] if right is None else [back >= -right]
         if self.keep is not None:

@@ -36,15 +36,34 @@ def drop_tokens(tokens: Tokens, rate: float, training: bool) -> Tokens:
         chance = chance.masked_fill(~keep[:, prefix:], 2.0)
     chance = F.pad(chance, (prefix, 0), value=-1.0)
     places = torch.arange(prefix + count, device=x.device)
-    if not prefix and tokens.grid is None:
+    if not prefix and not (tokens.grid or tokens.dropped_from):
         first = 0 if keep is None else keep.int().argmax(1)[:, None]
         chance = chance.masked_fill(places == first, -1.0)
     if pick is not None:
         chance = chance.masked_fill(places == pick[:, None], -1.0)
     stay = prefix + max(1, round(count * (1 - rate)))
     kept = chance.argsort(1)[:, :stay].sort(1).values
-    had = {name: getattr(tokens, name) for name in ("x", "keep", "positions", "sample")}
-    left = {n: take(t.expand(batch, *t.shape[1:]), kept) for n, t in had.items() if t is not None}
     if pick is not None:
-        left["pick"] = (kept == pick[:, None]).int().argmax(1)
-    return tokens.replace(**left, grid=None)
+        tokens = tokens.replace(pick=(kept == pick[:, None]).int().argmax(1))
+    return some(tokens, kept)
+
+
+def some(tokens: Tokens, kept: Tensor) -> Tokens:
+    """Tokens of (B, T, D), (B, T') int64 in rising order -> those tokens, each at its place and
+    with its mask."""
+    had = {name: getattr(tokens, name) for name in ("x", "keep", "positions", "sample")}
+    had["order"] = order_of(tokens)
+    grid = tokens.grid or tokens.dropped_from
+    left = {
+        n: take(t.expand(len(kept), *t.shape[1:]), kept) for n, t in had.items() if t is not None
+    }
+    return tokens.replace(**left, grid=None, dropped_from=grid)
+
+
+def order_of(tokens: Tokens) -> Tensor:
+    """Tokens of (B, T, D) -> (B or 1, T) int64: how many real tokens stand in front of each in its
+    row, those included that were dropped from it."""
+    if tokens.order is not None:
+        return tokens.order
+    keep = tokens.x.new_ones(1, tokens.x.shape[1]) if tokens.keep is None else tokens.keep
+    return keep.long().cumsum(1) - 1

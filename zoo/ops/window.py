@@ -22,9 +22,10 @@ class Layout:
     """Which token stands where once the tokens of a grid are grouped."""
 
     index: Tensor
-    """(n*N,) int64: the token at each place, group after group; any token where `real` is False."""
+    """(n*N,) or (B, n*N) int64: the token at each place, group after group; any token where `real`
+    is False."""
     inverse: Tensor
-    """(T,) int64: the place of each token behind the prefix."""
+    """(T,) or (B, T) int64: the place of each token behind the prefix."""
     groups: int
     """n."""
     real: Tensor | None

@@ -11,6 +11,7 @@ from zoo.inputs import Preprocess
 from zoo.inputs.names import user_path
 from zoo.loading import load
 from zoo.model import Model
+from zoo.tokens import Details
 from zoo.training.config import Config
 from zoo.training.console import log
 from zoo.training.task import Batch, Task, inputs_of, placed
@@ -126,9 +127,10 @@ class Distil(Task):
         self.taught_by[0].to(self.device)
 
     def losses(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """A batch -> the sum of both losses, and the number of samples."""
+        """A batch -> the sum of both losses, and the number of samples; experts as in Task."""
         inputs, d, head = inputs_of(batch), self.config.distill, self.model.head
-        answer, copied = head.both(self.model.features(**inputs))  # type: ignore[union-attr, operator]
+        shown = Details() if self.routed else None
+        answer, copied = head.both(self.model.features(**inputs, details=shown))  # type: ignore[union-attr, operator]
         total, count = self._loss(placed(answer, batch), batch, self.config.optim.smoothing)
         wanted = self.taught_by[0](inputs["pixels"]).float()
         if d.how == "hard":
@@ -137,4 +139,5 @@ class Distil(Task):
             t = d.temperature
             logs = [(x.float() / t).log_softmax(-1) for x in (copied, wanted)]
             other = t**2 * F.kl_div(*logs, reduction="sum", log_target=True)
-        return (1 - d.share) * total + d.share * other, count
+        uneven = count * sum(shown.aux) if shown else 0.0
+        return (1 - d.share) * total + d.share * other + uneven, count

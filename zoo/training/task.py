@@ -11,6 +11,8 @@ from torch import Tensor, nn
 from zoo.data.sampling import stream_seed
 from zoo.errors import UserError
 from zoo.model import Model
+from zoo.nn import Experts
+from zoo.tokens import Details
 from zoo.training.config import Config
 from zoo.training.metrics import METRICS, Metrics, chosen
 from zoo.training.optimise import make_optimizer, make_schedule
@@ -37,6 +39,7 @@ class Task(lightning.LightningModule):
         head: Any = model.head.config  # type: ignore[union-attr]  # training needs a head
         chosen(config.select, head.target)  # is there such a metric?
         self.model, self.config, self.target = model, config, head.target
+        self.routed = any(isinstance(part, Experts) for part in model.backbone.modules())
         classes = getattr(head, "classes", 1)  # pixels have none
         self.scale = model.record.scale or ((0.0, 1.0),) * classes
         about = [deviation for _, deviation in self.scale] if head.target == "numbers" else None
@@ -78,9 +81,18 @@ class Task(lightning.LightningModule):
         return total
 
     def losses(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """A batch -> the sum of its losses, and what it is of."""
-        answer = placed(self(**inputs_of(batch)), batch)
-        return self._loss(answer, batch, self.config.optim.smoothing)
+        """A batch -> the sum of its losses, and what it is of.
+
+        Where tokens are routed to experts, how unevenly is part of each sample's loss (see
+        `MlpConfig.balance`): of what is learned, not of what is measured.
+        """
+        inputs = inputs_of(batch)
+        if self.routed and "features" not in inputs:
+            answer, shown = self.model(**inputs, details=("aux",))
+        else:
+            answer, shown = self(**inputs), Details()
+        total, count = self._loss(placed(answer, batch), batch, self.config.optim.smoothing)
+        return total + count * sum(shown.aux), count
 
     def configure_gradient_clipping(self, optimizer: Any, *args: Any, **kwargs: Any) -> None:
         """Divide the window's gradients by its samples, and clip their norm.

@@ -98,7 +98,8 @@ def put_lora(model: Model, lora: Lora) -> None:
         r=lora.rank,
         lora_alpha=lora.alpha or 2 * lora.rank,  # type: ignore[arg-type]  # a factor, any number
         lora_dropout=lora.dropout,
-        target_modules=rf"backbone\..*\.({'|'.join(names)})",
+        # a block's own Linears: not those that make its positions
+        target_modules=rf"backbone\..*\.(attn|cross|time|mlp)\.({'|'.join(names)})",
     )
     inject_adapter_in_model(config, model)  # which freezes all else
     if model.head is not None:
