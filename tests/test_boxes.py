@@ -452,6 +452,56 @@ def test_two_boxes_of_one_picture_in_two_rows(tmp_path):
         splits_of(tmp_path / "all.csv")
 
 
+def as_shares(told, i, side=40):
+    label, (x0, y0, x1, y1) = told[f"p{i}.png"]
+    return label, [x0 / side, y0 / (side + 3 * i), x1 / side, y1 / (side + 3 * i)]
+
+
+@pytest.mark.parametrize("form", ["corners", "centre", "cell", "sides", "coco"])
+@pytest.mark.parametrize("on_bad", ["raise", "skip"])
+def test_boxes_that_are_shares_of_the_picture_are_refused(tmp_path, form, on_bad):
+    told = squares(tmp_path, 5)
+    each = [(f"images/p{i}.png", *as_shares(told, i)) for i in range(4)]
+    file = tmp_path / ("all.csv" if form in ("corners", "centre") else "all.jsonl")
+    sides = lambda b: [b[0], b[1], b[2] - b[0], b[3] - b[1]]  # noqa: E731
+    centre = lambda b: [(b[0] + b[2]) / 2, (b[1] + b[3]) / 2, *sides(b)[2:]]  # noqa: E731
+    rows = [
+        f"{f},{','.join(map(str, b if form == 'corners' else centre(b)))},{label}"
+        for f, label, b in each
+    ]
+    if form in ("cell", "sides"):
+        key, of = ("box", list) if form == "cell" else ("bbox", centre)
+        rows = [json.dumps({"image": f, "boxes": [{"label": n, key: of(b)}]}) for f, n, b in each]
+        file.write_text("\n".join(rows) + "\n")
+    elif form == "coco":
+        whole = coco_of(tmp_path, told, 5)
+        for mark, (_, _, box) in zip(whole["annotations"], each, strict=True):
+            mark["bbox"] = sides(box)
+        file = tmp_path / "annotations.json"
+        file.write_text(json.dumps(whole))
+    else:
+        file.write_text("\n".join(["image,xmin,ymin,xmax,ymax,label", *rows]) + "\n")
+    says = (
+        "boxes are pixels; all 4 of train in .* lie within 0 and 1, shares of the picture: multiply"
+    )
+    with pytest.raises(zoo.UserError, match=says) as error:
+        splits_of(file, on_bad=on_bad)
+    assert "\n" not in str(error.value)
+
+
+def test_a_small_box_among_others_is_no_share_and_columns_of_corners_are_told(tmp_path):
+    squares(tmp_path, 3)
+    rows = ["image,XMin,YMin,XMax,YMax,label", "images/p0.png,0,0,1,1,a", "images/p1.png,0,0,9,9,b"]
+    (tmp_path / "t.csv").write_text("\n".join(rows) + "\n")
+    found = splits_of(tmp_path / "t.csv")
+    assert [len(item.boxes) for item in found.train.items] == [1, 1]
+    told = "x0, y0, x1, y1 of boxes are the columns 'XMin', 'YMin', 'XMax', 'YMax', by their names"
+    assert told in found.notes
+    Image.new("L", (1, 1)).save(tmp_path / "dot.png")
+    (tmp_path / "t.csv").write_text("\n".join(["image,x0,y0,x1,y1,label", "dot.png,0,0,1,1,a"]))
+    assert len(splits_of(tmp_path / "t.csv").train) == 1
+
+
 def test_a_label_without_corners_is_said_to_be_no_box(tmp_path):
     squares(tmp_path, 3)
     rows = ["image,x0,y0,x1,y1,label", "images/p0.png,1,2,9,8,a", "images/p1.png,nan,nan,nan,nan,b"]

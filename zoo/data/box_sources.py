@@ -73,7 +73,8 @@ def table_sources(path: Any, key: str, config: Any) -> tuple[dict[str, Source], 
             told = [objects_in(cell, feature) for cell in table[label][:]]
         else:
             order, told, bare = by_picture(table, picture, corners, label)
-            notes += bare
+            four = f"{', '.join(map(repr, corners))}, by their names"
+            notes += [f"x0, y0, x1, y1 of boxes are the columns {four}", *bare]
         pictures = Column.of(table, picture, root, order)
         sources[split] = Source(root, Pairs(pictures, tuple(told)))
     return sources, list(dict.fromkeys(notes))

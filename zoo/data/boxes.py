@@ -70,8 +70,30 @@ def box_held_out(config: Any, labels: Sequence[str]) -> Splits:
 
 
 def look(source: Source, split: str) -> list[Look]:
-    """Look at each picture once."""
+    """Look at each picture once. UserError for boxes that are shares of pictures."""
+    check_pixels(source, split)
     return look_all(source.pairs, look_at_boxes, f"pictures with boxes of {split}")
+
+
+def check_pixels(source: Source, split: str) -> None:
+    """UserError where all boxes of a source are of a pixel or less, within a picture's first ones:
+    they are shares of its sides then, and would be trained on as boxes that nobody sees."""
+    told = [one.boxes for one in source.pairs.told if isinstance(one, Told)]
+    boxes = np.concatenate(told) if told else np.empty((0, 4))
+    # sides too, since a corner that was added to a side may be up to 2
+    if not len(boxes) or np.abs(boxes[:, :2]).max() > 1 or np.abs(np.diff(
+        boxes.reshape(-1, 2, 2), axis=1)).max() > 1:  # fmt: skip
+        return
+    first = next(i for i, each in enumerate(told) if len(each))
+    try:
+        sides = decode_image(source.pairs[first].picture).size
+    except (UserError, TypeError, AttributeError):
+        return  # it is told of as any picture that cannot be read
+    if max(sides) > 1:
+        raise UserError(
+            f"boxes are pixels; all {len(boxes)} of {split} in {source.root} lie within 0 and 1, "
+            "shares of the picture: multiply x by its width and y by its height"
+        )
 
 
 def look_at_boxes(pair: Pair) -> Look:
