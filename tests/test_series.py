@@ -121,6 +121,7 @@ def cut(frame, row, **cells):
         (lambda f: cut(f, 7, date="soon"), {}, r"'date' of a.csv has none in 1 \(row 8: 'soon'\)"),
         (lambda f: cut(f, 7, date=""), {}, r"a date in each row.*row 8: ''"),
         (lambda f: cut(f, 7, value=""), {}, r"'value' of a.csv has none in 1 \(row 8: ''\): fill"),
+        (lambda f: cut(f, 7, value="1,5"), {}, r"'value' .* 1 \(row 8: '1,5'\): write 1.5, not 1,5, or cut"),
         (lambda f: cut(f, 7, wave="inf"), {}, r"'wave' of a.csv has none in 1 \(row 8: 'inf'\)"),
         (None, {"label": "note"}, r"'note' of a.csv has none in 200"),
         (None, {"label": "vlaue"}, r"data.label takes a column of .*got 'vlaue'; did you mean 'value'"),

@@ -827,3 +827,35 @@ def test_numbers_of_a_split_far_from_train_are_refused(tmp_path):
     far = write(tmp_path / "v.csv", ["text", "label"], [("w", 1.5), ("x", 1e30)])
     said = refused(file, val=str(far))
     assert "data.val takes numbers near those of train, which are about 1;" in said
+
+
+@pytest.mark.parametrize("task", [None, "numbers"])
+def test_decimal_commas_are_read_as_such_between_semicolons(tmp_path, caplog, task):
+    rows = [f"text {i};{'-' * (i % 2)}{i},{i:02};{i},5 kg;1,5" for i in range(1, 21)]
+    (tmp_path / "t.csv").write_text(
+        "\n".join(["text;label;weight;Preis", *rows, "last;7;;"]) + "\n"
+    )
+    splits = read(tmp_path / "t.csv", task=task)
+    found = {k: v for r in splits.rows().values() for k, v in zip(r.items, r.targets, strict=True)}
+    assert splits.target == "numbers" and found["text 3"] == (-3.03,) and found["last"] == (7.0,)
+    assert "decimal commas were read as such in the columns label, Preis" in caplog.text
+    table = splits.train.items.table
+    assert (
+        table[2]["weight"] == "3,5 kg" and table[2]["Preis"] == "1.5" and table[20]["Preis"] == ""
+    )
+
+
+@pytest.mark.parametrize("cells", [("1,51", "-2,25"), ("1.234,5", "7")])
+@pytest.mark.parametrize("name", ["t.csv", "t.jsonl"])
+def test_decimal_commas_elsewhere_are_told_how_to_write(tmp_path, cells, name):
+    each = [(f"text {i}", cells[i % 2]) for i in range(20)]
+    rows = [
+        json.dumps({"text": t, "label": c}) if name[2:] == "jsonl" else f'{t},"{c}"'
+        for t, c in each
+    ]
+    (tmp_path / name).write_text("\n".join([*["text,label"] * (name == "t.csv"), *rows]) + "\n")
+    right = {"1,51": "1.51", "1.234,5": "1234.5"}[cells[0]]
+    for task in (None, "numbers"):
+        said = refused(tmp_path / name, task=task)
+        assert f"write {right}, not {cells[0]}, or" in said and "\n" not in said
+    assert len(read(tmp_path / name, task="label").labels) == 2

@@ -32,6 +32,7 @@ from zoo.data.table import doubtful, place_of, read_tables
 from zoo.errors import UserError, suggest
 from zoo.inputs import clean_label, label_index, order_labels
 from zoo.inputs.names import listed
+from zoo.inputs.times import COMMA, with_point
 
 MANY = 100  # whole numbers of more kinds than this may be amounts: it is asked which
 
@@ -126,6 +127,11 @@ def task_of(cells: Sequence[str], given: str | None, where: Any) -> tuple[str, s
                 f"data takes labels that are classes or numbers; the whole numbers in {where}, "
                 f"{len({*some})} different, may be both: give --data.task label or numbers"
             )
+    if (hint := with_point(some)) and all(is_number(c) or COMMA.fullmatch(c) for c in some):
+        raise UserError(
+            f"data takes labels that are classes or numbers; those in {where} are numbers with a "
+            f"decimal comma: {hint}, or give --data.task label if they are names of classes"
+        )
     return "label", "task: one label each (--data.task)"
 
 
@@ -166,9 +172,10 @@ def rows_of(
     }
     if empty and on_bad != "skip":
         told = listed(empty.values())
+        hint = (what == "number" and with_point([raw[i] for i in empty])) or "fill or delete them"
         raise UserError(
             f"data takes a {what} for each row; {len(empty)} of {root} have none ({told}): "
-            "fill or delete them, or leave them out with --data.on_bad skip"
+            f"{hint}, or leave them out with --data.on_bad skip"
         )
     every = Column.of(table, columns.input, None if kind == "text" else root)
     looks = look_all(every, look_at(kind), f"{kind}s")

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from zoo.data.columns import MISSING
 from zoo.data.delimited import fault_in, head_of, short_rows
 from zoo.data.layout import SPLIT_NAMES
 from zoo.errors import UserError
@@ -116,7 +117,32 @@ def _read(datasets: Any, file: Path) -> "Dataset":
             got = f"{len(short)} of {file} have fewer than the header ({listed(short)})"
             raise UserError(f"a table has as many cells in each row; {got}: add what they lack, "
                             f"empty cells too")  # fmt: skip
-    return table
+    return with_points(table, file) if options.get("sep") == ";" else table
+
+
+def with_points(table: "Dataset", file: Path) -> "Dataset":
+    """A table with ; between its cells, as programs write it whose numbers have decimal commas: the
+    columns that hold such numbers alone get points, and that is said."""
+    import pyarrow.compute as pc
+
+    def has(column: Any, pattern: str, how: Any) -> bool:
+        return how(pc.match_substring_regex(column, pattern)).as_py()  # type: ignore[attr-defined]
+
+    number, empty = r"[+-]?\d+(,\d+)?([eE][+-]?\d+)?", f"(?i:{'|'.join(MISSING)})?"
+    names = [
+        name
+        for name in table.column_names
+        if has(table.data.column(name), r"^\s*[+-]?\d+,\d", pc.any)  # type: ignore[attr-defined]
+        and has(table.data.column(name), rf"^\s*({number}|{empty})\s*$", pc.all)  # type: ignore[attr-defined]
+    ]
+    if not names:
+        return table
+    log.warning("%s: decimal commas were read as such in the columns %s", file, listed(names))
+    return table.map(_pointed, batched=True, fn_kwargs={"names": names}, features=table.features)
+
+
+def _pointed(cells: dict[str, list[str]], names: list[str]) -> dict[str, list[str]]:
+    return {name: [cell.replace(",", ".") for cell in cells[name]] for name in names}
 
 
 @contextlib.contextmanager

@@ -17,6 +17,8 @@ OFFSET = re.compile(
     re.IGNORECASE,
 )
 
+COMMA = re.compile(r"\s*[+-]?\d[\d.]*,\d+([eE][+-]?\d+)?\s*")  # 1,51 and 1.234,5
+
 
 def floats(cells: Any) -> np.ndarray:
     """A pandas series -> (T,) float64, NaN for what is no number."""
@@ -24,6 +26,13 @@ def floats(cells: Any) -> np.ndarray:
 
     numbers: Any = pandas.to_numeric(cells, errors="coerce")
     return numbers.to_numpy(dtype=np.float64)
+
+
+def with_point(cells: Sequence[Any]) -> str:
+    """How to write the first cell that is a number with a decimal comma, in a sentence; "" where
+    none is."""
+    first = next((c.strip() for c in cells if isinstance(c, str) and COMMA.fullmatch(c)), "")
+    return first and f"write {first.replace('.', '').replace(',', '.')}, not {first}"
 
 
 def moments_of(cells: Sequence[Any], where: str) -> np.ndarray:
