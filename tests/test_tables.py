@@ -859,3 +859,28 @@ def test_decimal_commas_elsewhere_are_told_how_to_write(tmp_path, cells, name):
         said = refused(tmp_path / name, task=task)
         assert f"write {right}, not {cells[0]}, or" in said and "\n" not in said
     assert len(read(tmp_path / name, task="label").labels) == 2
+
+
+@pytest.mark.parametrize("form", ["table", "several", "folders", "boxes"])
+def test_labels_that_differ_by_case_alone_are_noted(tmp_path, form):
+    names = ("Ham", "ham", "spam", "HAM", "SPAM", "other")
+    if form in ("table", "several"):
+        mark = "|more" if form == "several" else ""
+        rows = [(f"text {i}", names[i % 6] + mark) for i in range(24)]
+        found = read(write(tmp_path / "t.csv", ["text", "label"], rows))
+    elif form == "folders":
+        for i, name in enumerate(names * 2):
+            (tmp_path / name).mkdir(exist_ok=True)
+            Image.new("RGB", (8, 8), (i, 0, 0)).save(tmp_path / name / f"{i}.png")
+        found = read(tmp_path, "picture", val=0.3)
+    else:
+        for i in range(6):
+            Image.new("RGB", (40, 40), (i, 0, 0)).save(tmp_path / f"{i}.png")
+        rows = [(f"{i}.png", 1, 2, 30, 20 + i, name) for i, name in enumerate(names)]
+        write(tmp_path / "t.csv", ["image", "x0", "y0", "x1", "y1", "label"], rows)
+        found = read(tmp_path / "t.csv", "boxes", val=None, shorter=None, longer=None)
+    assert len(found.labels) == 6 + (form == "several")
+    (note,) = (note for note in found.notes if "differ by case alone" in note)
+    assert (
+        "'HAM' and 'Ham' and 'ham'" in note and "'SPAM' and 'spam'" in note and "other" not in note
+    )

@@ -223,14 +223,26 @@ def labels_of(target: Any) -> list[int]:
 
 def histogram(labels: Sequence[str], train: Rows | None) -> list[str]:
     """A note on how many rows each class has in train, the largest first, and what to do where one
-    has `UNEVEN` times as many as another. Nothing for numbers."""
+    has `UNEVEN` times as many as another; and that of `differ_by_case`. Nothing for numbers."""
     counts = [] if train is None else list(zip(train.counts(), labels, strict=True))
     counts = sorted((pair for pair in counts if pair[0]), key=lambda pair: -pair[0])
     if not counts:
         return []
     uneven = counts[0][0] >= UNEVEN * counts[-1][0]
     hint = "; --optim.class_weights auto makes them count the same" if uneven else ""
-    return [f"train has {listed((f'{n} {name}' for n, name in counts), 8)}{hint}"]
+    each = listed((f"{n} {name}" for n, name in counts), 8)
+    return [f"train has {each}{hint}", *differ_by_case(labels)]
+
+
+def differ_by_case(labels: Sequence[str]) -> list[str]:
+    """A note on classes whose names are one but for capitals, as they are where people type them;
+    they are kept apart, since some data mean it so (letters)."""
+    alike: dict[str, list[str]] = defaultdict(list)
+    for label in labels:
+        alike[label.casefold()].append(label)
+    pairs = [" and ".join(map(repr, names)) for names in alike.values() if len(names) > 1]
+    more = "each is a class of its own: write them alike if they are one"
+    return [f"labels {listed(pairs)} differ by case alone, and {more}"] if pairs else []
 
 
 def target_name(target: Any, labels: Sequence[str]) -> str:
