@@ -884,3 +884,19 @@ def test_labels_that_differ_by_case_alone_are_noted(tmp_path, form):
     assert (
         "'HAM' and 'Ham' and 'ham'" in note and "'SPAM' and 'spam'" in note and "other" not in note
     )
+
+
+@pytest.mark.parametrize("kind", ["text", "unlabelled"])
+def test_advice_that_is_followed_already_is_not_given(tmp_path, kind):
+    for i in range(2):
+        Image.new("RGB", (8, 8), (90 * i, 0, 0)).save(tmp_path / f"{i}.png")
+    cell = (lambda i: f"{i % 2}.png") if kind == "unlabelled" else (lambda i: f"text {i % 2}")
+    rows = [(cell(i), "ab"[i % 2], f"s{i}") for i in range(20)]
+    file = write(
+        tmp_path / "t.csv", ["image" if kind == "unlabelled" else "text", "label", "who"], rows
+    )
+    for group in (None, "who"):
+        notes = [
+            note for note in read(file, kind, group=group).notes if "are also in train" in note
+        ]
+        assert notes and all(("--data.group" in note) == (group is None) for note in notes)

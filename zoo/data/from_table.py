@@ -90,7 +90,7 @@ def table_splits(config: Any, seed: int, kind: str) -> Splits:
         )
         notes.append(note)
     notes += check_sides(data, config)
-    return finish(labels, data, task, notes, skipped, kind)
+    return finish(labels, data, task, notes, skipped, kind, config.group is not None)
 
 
 def table_held_out(config: Any, labels: Sequence[str], kind: str) -> Splits:
@@ -219,6 +219,7 @@ def finish(
     notes: list[str],
     skipped: list[str],
     kind: str,
+    grouped: bool = False,
 ) -> Splits:
     """With the notes on what each split holds. UserError for numbers as in `check_spread`."""
     if task == "numbers" and "train" in rows:
@@ -240,7 +241,7 @@ def finish(
         data.get("test"),
         fingerprint(labels, data),
         task,
-        (*notes, *duplicate_notes(data, f"{kind}s")),
+        (*notes, *duplicate_notes(data, f"{kind}s", grouped)),
         tuple(skipped),
         scale_of(data.get("train")) if task == "numbers" else None,
     )
