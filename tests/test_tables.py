@@ -681,6 +681,8 @@ def test_a_first_row_longer_than_the_header_is_refused(tmp_path):
     assert "2 in the header and 3 in row 1" in said
     said = refused(write(tmp_path / "u.csv", ["text", "label", ""], rows))
     assert "a column without a name" in said
+    (tmp_path / "v.csv").write_text(" , \n , \n")
+    assert "a column without a name" in refused(tmp_path / "v.csv")
 
 
 @pytest.mark.parametrize(("ending", "mark"), [("csv", ","), ("csv", ";"), ("tsv", "\t")])
@@ -900,3 +902,32 @@ def test_advice_that_is_followed_already_is_not_given(tmp_path, kind):
             note for note in read(file, kind, group=group).notes if "are also in train" in note
         ]
         assert notes and all(("--data.group" in note) == (group is None) for note in notes)
+
+
+@pytest.mark.parametrize(("ending", "mark"), [("csv", ","), ("csv", ";"), ("tsv", "\t")])
+@pytest.mark.parametrize("header", ["review,stars,,", "review,, ,stars", ",review,stars"])
+def test_columns_without_a_name_and_a_cell_are_left_out_and_told(
+    tmp_path, caplog, ending, mark, header
+):
+    file = tmp_path / f"t.{ending}"
+    names = [name.strip() for name in header.split(",")]
+
+    def line(i, junk=""):
+        cells = {"review": f"text {i}", "stars": "ab"[i % 2]}
+        return ",".join(cells.get(name, junk) for name in names)
+
+    lines = [header, *map(line, range(20))]
+    file.write_text("\n".join(lines).replace(",", mark) + "\n")
+    splits = read(file, label="stars")
+    count = names.count("")
+    assert f"left out {count} columns without a name and without a cell" in caplog.text
+    assert sorted(splits.train.items.table.column_names) == ["review", "stars"]
+    assert splits.labels == ("a", "b") and len(splits.train) + len(splits.val) == 20
+    assert by_text(splits)["text 3"] == "b"
+    file.write_text("\n".join([*lines, line(20, "x")]).replace(",", mark) + "\n")
+    assert "a column without a name" in refused(file, label="stars")
+    if not header.endswith("stars"):
+        file.write_text("\n".join([*lines, "text 20,a", "text 21"]).replace(",", mark) + "\n")
+        assert f"1 of {file} have fewer than the header (row 22 has 1 of" in refused(
+            file, label="stars"
+        )

@@ -99,11 +99,15 @@ def _read(datasets: Any, file: Path) -> "Dataset":
 
     reader = READERS[file.suffix.lower()]
     options: dict[str, Any] = {}
+    header, bare = [], []
     if reader == "csv":
         separator, header = head_of(file)
+        bare = [i for i, name in enumerate(header) if not name]
+        header = [name or f"column {i} without a name" for i, name in enumerate(header, 1)]
         as_text = datasets.Features({name: datasets.Value("string") for name in header})
         options = {"sep": separator, "features": as_text, "keep_default_na": False}
         options |= {"encoding": "utf-8-sig", "index_col": False}
+        options |= {"names": header, "header": 0} if bare else {}
     # by its content: `datasets` would take a file of the same name and moment for the one it knows
     with file.open("rb") as data:
         content = hashlib.file_digest(data, "sha256").hexdigest()[:32]
@@ -117,6 +121,9 @@ def _read(datasets: Any, file: Path) -> "Dataset":
             got = f"{len(short)} of {file} have fewer than the header ({listed(short)})"
             raise UserError(f"a table has as many cells in each row; {got}: add what they lack, "
                             f"empty cells too")  # fmt: skip
+    if bare:
+        log.warning("%s: left out %d columns without a name and without a cell", file, len(bare))
+        table = table.remove_columns([header[i] for i in bare])
     return with_points(table, file) if options.get("sep") == ";" else table
 
 
@@ -194,10 +201,10 @@ def doubtful(table: Any, path: Path, split: str) -> list[str]:
     broken = wrapped(table) if READERS.get(file.suffix.lower()) == "csv" else []
     if not broken:
         return []
-    found, (separator, _) = [], head_of(file)
+    found, (separator, header) = [], head_of(file)
     for i, row in enumerate(table.select_columns(broken)):
         inner = [line for cell in row.values() for line in (cell or "").split("\n")[1:-1]]
-        if any(line.count(separator) == len(table.column_names) - 1 for line in inner):
+        if any(line.count(separator) == len(header) - 1 for line in inner):
             found.append(f"row {i + 1}")
     if not found:
         return []
