@@ -46,6 +46,8 @@ class Column(Sequence[Any]):
         cell = self.table[self.order[row]][self.name]
         if isinstance(cell, dict):  # how `datasets` stores a file: its bytes, or where it is
             cell = cell.get("bytes") or cell.get("path")
+        if self.folder is None and cell is None:
+            return ""  # a missing text is an empty one
         if self.folder is None or not isinstance(cell, str):
             return cell
         return self.folder / cell if cell.strip() else None  # not the folder itself
