@@ -84,16 +84,16 @@ def check_pixels(source: Source, split: str) -> None:
     if not len(boxes) or np.abs(boxes[:, :2]).max() > 1 or np.abs(np.diff(
         boxes.reshape(-1, 2, 2), axis=1)).max() > 1:  # fmt: skip
         return
-    first = next(i for i, each in enumerate(told) if len(each))
-    try:
-        sides = decode_image(source.pairs[first].picture).size
-    except (UserError, TypeError, AttributeError):
-        return  # it is told of as any picture that cannot be read
-    if max(sides) > 1:
-        raise UserError(
-            f"boxes are pixels; all {len(boxes)} of {split} in {source.root} lie within 0 and 1, "
-            "shares of the picture: multiply x by its width and y by its height"
-        )
+    for i in (i for i, each in enumerate(told) if len(each)):
+        try:
+            sides = decode_image(source.pairs[i].picture).size
+        except (UserError, TypeError, AttributeError):
+            continue  # it is told of as any picture that cannot be read
+        if max(sides) > 1:
+            raise UserError(
+                f"boxes are pixels; all {len(boxes)} of {split} in {source.root} lie within 0 and "
+                "1, shares of the picture: multiply x by its width and y by its height"
+            )
 
 
 def look_at_boxes(pair: Pair) -> Look:
