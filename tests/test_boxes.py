@@ -448,8 +448,119 @@ def test_two_boxes_of_one_picture_in_two_rows(tmp_path):
     with pytest.raises(zoo.UserError, match=r"row 3 has the corners 3, 3, x, 19, no four numbers"):
         splits_of(tmp_path / "all.csv")
     (tmp_path / "all.csv").write_text("image,where\nimages/p0.png,1\n")
-    with pytest.raises(zoo.UserError, match=r"a column of boxes, or four of corners and one of"):
+    with pytest.raises(
+        zoo.UserError, match=r"a column of boxes, .* a row for each box, with four columns"
+    ):
         splits_of(tmp_path / "all.csv")
+
+
+def as_shares(told, i, side=40):
+    label, (x0, y0, x1, y1) = told[f"p{i}.png"]
+    return label, [x0 / side, y0 / (side + 3 * i), x1 / side, y1 / (side + 3 * i)]
+
+
+@pytest.mark.parametrize("form", ["corners", "centre", "cell", "sides", "coco"])
+@pytest.mark.parametrize("on_bad", ["raise", "skip"])
+def test_boxes_that_are_shares_of_the_picture_are_refused(tmp_path, form, on_bad):
+    told = squares(tmp_path, 5)
+    each = [(f"images/p{i}.png", *as_shares(told, i)) for i in range(4)]
+    file = tmp_path / ("all.csv" if form in ("corners", "centre") else "all.jsonl")
+    sides = lambda b: [b[0], b[1], b[2] - b[0], b[3] - b[1]]  # noqa: E731
+    centre = lambda b: [(b[0] + b[2]) / 2, (b[1] + b[3]) / 2, *sides(b)[2:]]  # noqa: E731
+    rows = [
+        f"{f},{','.join(map(str, b if form == 'corners' else centre(b)))},{label}"
+        for f, label, b in each
+    ]
+    if form in ("cell", "sides"):
+        key, of = ("box", list) if form == "cell" else ("bbox", centre)
+        rows = [json.dumps({"image": f, "boxes": [{"label": n, key: of(b)}]}) for f, n, b in each]
+        file.write_text("\n".join(rows) + "\n")
+    elif form == "coco":
+        whole = coco_of(tmp_path, told, 5)
+        for mark, (_, _, box) in zip(whole["annotations"], each, strict=True):
+            mark["bbox"] = sides(box)
+        file = tmp_path / "annotations.json"
+        file.write_text(json.dumps(whole))
+    else:
+        file.write_text("\n".join(["image,xmin,ymin,xmax,ymax,label", *rows]) + "\n")
+    says = (
+        "boxes are pixels; all 4 of train in .* lie within 0 and 1, shares of the picture: multiply"
+    )
+    with pytest.raises(zoo.UserError, match=says) as error:
+        splits_of(file, on_bad=on_bad)
+    assert "\n" not in str(error.value)
+
+
+def test_a_small_box_among_others_is_no_share_and_columns_of_corners_are_told(tmp_path):
+    squares(tmp_path, 3)
+    rows = ["image,XMin,YMin,XMax,YMax,label", "images/p0.png,0,0,1,1,a", "images/p1.png,0,0,9,9,b"]
+    (tmp_path / "t.csv").write_text("\n".join(rows) + "\n")
+    found = splits_of(tmp_path / "t.csv")
+    assert [len(item.boxes) for item in found.train.items] == [1, 1]
+    told = "x0, y0, x1, y1 of boxes are the columns 'XMin', 'YMin', 'XMax', 'YMax', by name"
+    assert told in found.notes
+    Image.new("L", (1, 1)).save(tmp_path / "dot.png")
+    (tmp_path / "t.csv").write_text("\n".join(["image,x0,y0,x1,y1,label", "dot.png,0,0,1,1,a"]))
+    assert len(splits_of(tmp_path / "t.csv").train) == 1
+
+
+A_ROW_A_BOX = {
+    "x,y,width,height": lambda x, y, w, h: f"{x},{y},{w},{h}",
+    "Left,Top,Width,Height": lambda x, y, w, h: f"{x},{y},{w},{h}",
+    "x,y,w,h": lambda x, y, w, h: f"{x},{y},{w},{h}",
+    "bbox": lambda x, y, w, h: f'"[{x}, {y}, {w}, {h}]"',
+    "BBox": lambda x, y, w, h: f'"({x}.0, {y}, {w}, {h})"',
+    "width,height,bbox": lambda x, y, w, h: f"40,43,[{x}. {y}. {w}. {h}.]",
+}
+
+
+@pytest.mark.parametrize("flags", [{}, {"label": "label"}])
+@pytest.mark.parametrize("columns", A_ROW_A_BOX)
+def test_a_corner_and_sides_in_a_row_for_each_box(tmp_path, columns, flags):
+    told, written = squares(tmp_path, 5, kinds=("cat", "dog")), A_ROW_A_BOX[columns]
+    rows = [f"images/{f},{label},{written(x0, y0, x1 - x0, y1 - y0)}"
+            for f, (label, (x0, y0, x1, y1)) in told.items()]  # fmt: skip
+    file = tmp_path / "t.csv"
+    empty = "images/p4.png," + "," * len(columns.split(","))
+    file.write_text("\n".join([f"image,label,{columns}", *rows, empty]) + "\n")
+    found = splits_of(file, **flags)
+    assert found.labels == ("cat", "dog") and len(found.train) == 5
+    check(found.train, found.labels, told)
+    note = next(note for note in found.notes if note.startswith("x, y, width, height of boxes"))
+    assert columns.split(",")[-1] in note and "upper left corner" in note
+
+
+def test_lists_of_four_numbers_are_a_box_each(tmp_path):
+    told = squares(tmp_path, 4)
+    rows = [{"image": f"images/{f}", "label": label, "bbox": [x0, y0, x1 - x0, y1 - y0]}
+            for f, (label, (x0, y0, x1, y1)) in told.items()]  # fmt: skip
+    (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
+    for flags in ({}, {"label": "bbox"}):
+        found = splits_of(tmp_path / "t.jsonl", **flags)
+        check(found.train, found.labels, told)
+    rows[1]["bbox"] = [1, 2, 3]
+    (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
+    with pytest.raises(
+        zoo.UserError, match="row 2 has the corner and sides 1, 2, 3, no four numbers"
+    ):
+        splits_of(tmp_path / "t.jsonl")
+
+
+def test_cells_that_hold_no_boxes_are_one_sentence_that_names_what_works(tmp_path):
+    squares(tmp_path, 6)
+    for cell in ('"[3, 4, 9, 9]"', '"[[3, 4, 9, 9]]"', "cat"):
+        rows = [f"images/p{i}.png,{cell},cat" for i in range(6)]
+        (tmp_path / "t.csv").write_text("\n".join(["image,boxes,label", *rows]) + "\n")
+        with pytest.raises(zoo.UserError) as error:
+            splits_of(tmp_path / "t.csv", label="boxes")
+        said = str(error.value)
+        assert said.count('[{"label": NAME, "box": [x0, y0, x1, y1]}, ...]') == 1
+        assert "x, y, width, height" in said and "6 of 6 cells of 'boxes' in" in said
+        assert "\n" not in said and len(said) < 800
+    rows[0] = 'images/p0.png,"[{""label"": ""cat"", ""box"": [3, 4, 9, 9]}]",cat'
+    (tmp_path / "t.csv").write_text("\n".join(["image,boxes,label", *rows]) + "\n")
+    found = splits_of(tmp_path / "t.csv", label="boxes", on_bad="skip")
+    assert len(found.train) == 1 and any("left out 5" in note for note in found.notes)
 
 
 def test_a_label_without_corners_is_said_to_be_no_box(tmp_path):
@@ -474,7 +585,7 @@ def test_cells_of_many_kinds():
         assert objects_in(cell).boxes.shape == (0, 4) and not objects_in(cell).reason
     for cell in ("{", 3, [{"label": "cat"}], [{"box": [1, 2, 3, 4]}], [[1, 2, 3, 4]],
                  {"category": ["a"], "bbox": []}, {"kind": ["a"]}, [{"label": "a", "box": [1, 2, 3, float("nan")]}]):  # fmt: skip
-        assert "a cell of boxes holds" in objects_in(cell).reason
+        assert objects_in(cell).reason.startswith("its cell holds ")
 
 
 def test_numbered_classes_of_datasets_have_their_names(tmp_path):
@@ -601,6 +712,7 @@ def test_predictions_are_named_boxes(run):
         ("image,x0,y0,x1,y1,label,Label", "one column of labels; .* has label, Label: say which"),
         ("image,x0,y0,x1,y1,X0,label", "one column for each side of a box; .* has x0, .*, X0: rename"),
         ("image,x0,y0,x1,y1,xmin,ymin,xmax,ymax,label", "side of a box; .*, ymax: rename those"),
+        ("image,x,y,w,h,width,height,label", "side of a box; .* has x, y, w, width, h, height: rename"),
         ("image,x0,y0,x1,y1,x2,y2,label", "one column for each side of a box; .*, y2: rename"),
     ],
 )  # fmt: skip

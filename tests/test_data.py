@@ -374,6 +374,29 @@ def test_all_bad_pictures_are_listed_before_training(tmp_path: Path):
     assert sum(map(len, splits.rows().values())) == 10
 
 
+@pytest.mark.parametrize("below", ["", "train"])
+@pytest.mark.parametrize(
+    ("names", "recipe"),
+    [
+        (("images", "masks"), "image_segment"),
+        (("Images", "mask"), "image_segment"),
+        (("img", "labels", "overlays"), "image_segment"),
+        (("images", "instances"), "image_detect"),
+    ],
+)
+def test_pictures_with_masks_are_no_two_classes(tmp_path: Path, names, recipe: str, below: str):
+    write(tmp_path / below, *(f"{name} 3" for name in names))
+    if below:
+        write(tmp_path / "val", *(f"{name} 1" for name in names))
+    says = f"holds {names[0]} and {names[1]}, which look like pictures with .*: give it to {recipe}, or rename"
+    with pytest.raises(UserError, match=says):
+        read(tmp_path)
+    (tmp_path / below / names[0]).rename(tmp_path / below / "bare")
+    if below:
+        (tmp_path / "val" / names[0]).rename(tmp_path / "val" / "bare")
+    assert "bare" in read(tmp_path).labels
+
+
 def test_a_class_of_bad_pictures_only(tmp_path: Path):
     write(tmp_path, "cat 4", "dog 4", "eel 1")
     (tmp_path / "eel" / "0.png").write_bytes(b"no")

@@ -149,6 +149,13 @@ def test_a_data_frame_or_a_table_gives_a_list(model):
     assert model.predict(frame, column="text") == wanted
     table = datasets.Dataset.from_dict({"text": texts})
     assert model.predict(table, column="text") == wanted
+    for missing in (None, math.nan):
+        for given in (missing, ["a cold day", missing]):
+            with pytest.raises(UserError, match=f"a text model takes text; got {missing}"):
+                model.predict(given)
+    told = model.predict(["a cold day", None], on_bad="report")
+    assert told[1] == {"error": "a text model takes text; got None: give it as text"}
+    assert told[0].keys() == wanted[0].keys()
     one = model.predict(texts[0])
     assert one["probability"] == pytest.approx(wanted[0]["probability"], abs=1e-6)
     assert one.keys() == {"label", "probability", "probabilities"}  # a text is no file's name

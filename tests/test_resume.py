@@ -279,14 +279,44 @@ def test_a_run_without_validation_is_resumed(options, pictures, tmp_path, monkey
     assert all(torch.equal(v, two[k]) for k, v in one.items())
 
 
+@pytest.mark.parametrize(
+    ("now", "says"),
+    [
+        ({}, "as many rows of the same labels, of which some are other ones"),
+        ({"labels": ["a", "c"], "counts": {"train": [5, 3], "val": [1, 1]}},
+         "labels that are gone: b; labels that are new: c"),
+        ({"counts": {"train": [4, 4], "val": [1, 1]}}, "train had 8 rows, now 8 (a: 5, now 4, b: 3, now 4)"),
+        ({"rows": {"train": 8}, "counts": {"train": [5, 3]}}, "val had 2 rows, now 0"),
+        ({"rows": {"train": 8, "test": 1, "val": 2}}, "test had 0 rows, now 1"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("numbers", [False, True])
+def test_changed_data_are_told_as_far_as_their_facts_tell(now, says, numbers):
+    then = {"labels": ["a", "b"], "rows": {"train": 8, "val": 2},
+            "counts": {"train": [5, 3], "val": [1, 1]}}  # fmt: skip
+    now = then | now
+    if numbers:  # which have no counts
+        then, now = ({k: v for k, v in facts.items() if k != "counts"} for facts in (then, now))
+        says = "as many rows" if "(" in says else says
+    assert resuming.changes(then, now).startswith(says)
+
+
 def test_other_data_are_refused_and_nothing_is_lost(options, pictures, tmp_path, monkeypatch):
+    from PIL import Image
+
     shutil.copytree(pictures / "train", tmp_path / "train")
     given = {**options, "data.train": str(tmp_path / "train")}
     run = stopped_run(given, tmp_path / "run", monkeypatch)
     before = sorted(run.rglob("*"))
     (tmp_path / "train/dark/0.png").rename(tmp_path / "0.png")
-    with pytest.raises(UserError, match=r"takes the data that .*run began with; they have changed"):
-        training.resume(run)
+    for change, says in (
+        (lambda: None, r"\(train had 16 rows, now 15 \(dark: 8, now 7\)\)"),
+        (lambda: Image.new("RGB", (32, 32)).save(tmp_path / "train/dark/0.png"),
+         r"\(as many rows of the same labels, of which some are other ones\)"),
+    ):  # fmt: skip
+        change()
+        with pytest.raises(UserError, match=f"began with; they have changed since {says}: bring"):
+            training.resume(run)
     (tmp_path / "0.png").rename(tmp_path / "train/dark/0.png")
 
     def broken(task, batch, index):

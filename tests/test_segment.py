@@ -269,6 +269,62 @@ def test_what_does_not_fit_is_one_sentence(tmp_path, what, told):
     assert "\n" not in str(error.value)
 
 
+def rename(folder, change):
+    for file in sorted(folder.iterdir(), reverse=True):
+        file.rename(file.with_name(change(file.stem) + file.suffix))
+
+
+@pytest.mark.parametrize(
+    ("image", "mask"),
+    [
+        ("{}", "{}_mask"), ("{}", "mask_{}"), ("{}", "{}.seg"), ("img_{}", "mask_{}"),
+        ("a0{}", "a0{}_mask"), ("{}_image", "{}_label"), ("{}", "GT-{}-seg"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("part", ["masks", "instances"])
+def test_masks_whose_names_all_begin_or_end_alike_are_matched_and_that_is_said(
+    tmp_path, image, mask, part
+):
+    from zoo.data.pairs import pairs_in
+
+    write(tmp_path, 12)
+    stems = [file.stem for file in sorted((tmp_path / "images").iterdir())]
+    rename(tmp_path / "images", image.format)
+    rename(tmp_path / "masks", mask.format)
+    (tmp_path / "masks").rename(tmp_path / part)
+    notes = []
+    pairs = pairs_in(tmp_path, "data.train", notes, part).pairs
+    for picture, told in pairs:
+        stem = next(s for s in stems if picture.stem == image.format(s))
+        assert told.stem == mask.format(stem)
+    assert len(pairs) == 12 and f"{part} are those of the pictures by their names" in notes[0]
+    if part == "masks":
+        assert len(splits_of(tmp_path, val=None).train) == 12
+
+
+@pytest.mark.parametrize(
+    ("image", "mask", "lost"),
+    [
+        ("{}", "{}_mask", True),  # a mask is missing
+        ("{}", "1{}", False),  # may be those of other pictures
+        ("scan1_{}", "scan2_{}", False),
+        ("dog_{}", "cat_{}", False),
+    ],
+)
+def test_masks_of_names_that_may_be_others_are_one_sentence_with_what_is_there(
+    tmp_path, image, mask, lost
+):
+    write(tmp_path, 6)
+    rename(tmp_path / "images", image.format)
+    rename(tmp_path / "masks", mask.format)
+    if lost:
+        next((tmp_path / "masks").iterdir()).unlink()
+    says = f"6 of 6 in .* have none .*; masks holds {mask[:1].strip('{')}.* besides: rename them"
+    with pytest.raises(zoo.UserError, match=says) as error:
+        splits_of(tmp_path)
+    assert "\n" not in str(error.value)
+
+
 def test_bad_pairs_can_be_left_out(tmp_path):
     write(tmp_path / "train", 3)
     write(tmp_path / "val", 2)

@@ -118,9 +118,12 @@ def cut(frame, row, **cells):
     [
         (lambda f: f.drop(index=[5, 6]), {}, r"has 1 of another length than 1 hour \(from 2020-01-01 04:00 \(row 5\) to 2020-01-01 07:00 \(row 6\)\): fill"),
         (lambda f: cut(f, 7, date="2020-01-01 06:00"), {}, r"has 1 again \(2020-01-01 06:00 \(row 7\) and row 8\): delete"),
+        (lambda f: pd.concat([f, f]), {}, r"has 200 again .*: if it holds several series, give each a table of its own, else delete one"),
+        (lambda f: pd.concat([f, f.iloc[:40]]), {}, r"has 40 again .*: if it holds several series, give"),
         (lambda f: cut(f, 7, date="soon"), {}, r"'date' of a.csv has none in 1 \(row 8: 'soon'\)"),
         (lambda f: cut(f, 7, date=""), {}, r"a date in each row.*row 8: ''"),
         (lambda f: cut(f, 7, value=""), {}, r"'value' of a.csv has none in 1 \(row 8: ''\): fill"),
+        (lambda f: cut(f, 7, value="1,5"), {}, r"'value' .* 1 \(row 8: '1,5'\): write 1.5, not 1,5, or cut"),
         (lambda f: cut(f, 7, wave="inf"), {}, r"'wave' of a.csv has none in 1 \(row 8: 'inf'\)"),
         (None, {"label": "note"}, r"'note' of a.csv has none in 200"),
         (None, {"label": "vlaue"}, r"data.label takes a column of .*got 'vlaue'; did you mean 'value'"),

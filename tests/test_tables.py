@@ -713,6 +713,8 @@ def test_a_first_row_longer_than_the_header_is_refused(tmp_path):
     assert "2 in the header and 3 in row 1" in said
     said = refused(write(tmp_path / "u.csv", ["text", "label", ""], rows))
     assert "a column without a name" in said
+    (tmp_path / "v.csv").write_text(" , \n , \n")
+    assert "a column without a name" in refused(tmp_path / "v.csv")
 
 
 @pytest.mark.parametrize(("ending", "mark"), [("csv", ","), ("csv", ";"), ("tsv", "\t")])
@@ -859,3 +861,105 @@ def test_numbers_of_a_split_far_from_train_are_refused(tmp_path):
     far = write(tmp_path / "v.csv", ["text", "label"], [("w", 1.5), ("x", 1e30)])
     said = refused(file, val=str(far))
     assert "data.val takes numbers near those of train, which are about 1;" in said
+
+
+@pytest.mark.parametrize("task", [None, "numbers"])
+def test_decimal_commas_are_read_as_such_between_semicolons(tmp_path, caplog, task):
+    rows = [f"text {i};{'-' * (i % 2)}{i},{i:02};{i},5 kg;1,5" for i in range(1, 21)]
+    (tmp_path / "t.csv").write_text(
+        "\n".join(["text;label;weight;Preis", *rows, "last;7;;"]) + "\n"
+    )
+    splits = read(tmp_path / "t.csv", task=task)
+    found = {k: v for r in splits.rows().values() for k, v in zip(r.items, r.targets, strict=True)}
+    assert splits.target == "numbers" and found["text 3"] == (-3.03,) and found["last"] == (7.0,)
+    assert "decimal commas were read as such in the columns label, Preis" in caplog.text
+    table = splits.train.items.table
+    assert (
+        table[2]["weight"] == "3,5 kg" and table[2]["Preis"] == "1.5" and table[20]["Preis"] == ""
+    )
+
+
+@pytest.mark.parametrize("cells", [("1,51", "-2,25"), ("1.234,5", "7")])
+@pytest.mark.parametrize("name", ["t.csv", "t.jsonl"])
+def test_decimal_commas_elsewhere_are_told_how_to_write(tmp_path, cells, name):
+    each = [(f"text {i}", cells[i % 2]) for i in range(20)]
+    rows = [
+        json.dumps({"text": t, "label": c}) if name[2:] == "jsonl" else f'{t},"{c}"'
+        for t, c in each
+    ]
+    (tmp_path / name).write_text("\n".join([*["text,label"] * (name == "t.csv"), *rows]) + "\n")
+    right = {"1,51": "1.51", "1.234,5": "1234.5"}[cells[0]]
+    for task in (None, "numbers"):
+        said = refused(tmp_path / name, task=task)
+        assert f"write {right}, not {cells[0]}, or" in said and "\n" not in said
+    assert len(read(tmp_path / name, task="label").labels) == 2
+
+
+@pytest.mark.parametrize("form", ["table", "several", "folders", "boxes"])
+def test_labels_that_differ_by_case_alone_are_noted(tmp_path, form):
+    names = ("Ham", "ham", "spam", "HAM", "SPAM", "other")
+    if form in ("table", "several"):
+        mark = "|more" if form == "several" else ""
+        rows = [(f"text {i}", names[i % 6] + mark) for i in range(24)]
+        found = read(write(tmp_path / "t.csv", ["text", "label"], rows))
+    elif form == "folders":
+        for i, name in enumerate(names * 2):
+            (tmp_path / name).mkdir(exist_ok=True)
+            Image.new("RGB", (8, 8), (i, 0, 0)).save(tmp_path / name / f"{i}.png")
+        found = read(tmp_path, "picture", val=0.3)
+    else:
+        for i in range(6):
+            Image.new("RGB", (40, 40), (i, 0, 0)).save(tmp_path / f"{i}.png")
+        rows = [(f"{i}.png", 1, 2, 30, 20 + i, name) for i, name in enumerate(names)]
+        write(tmp_path / "t.csv", ["image", "x0", "y0", "x1", "y1", "label"], rows)
+        found = read(tmp_path / "t.csv", "boxes", val=None, shorter=None, longer=None)
+    assert len(found.labels) == 6 + (form == "several")
+    (note,) = (note for note in found.notes if "differ by case alone" in note)
+    assert (
+        "'HAM' and 'Ham' and 'ham'" in note and "'SPAM' and 'spam'" in note and "other" not in note
+    )
+
+
+@pytest.mark.parametrize("kind", ["text", "unlabelled"])
+def test_advice_that_is_followed_already_is_not_given(tmp_path, kind):
+    for i in range(2):
+        Image.new("RGB", (8, 8), (90 * i, 0, 0)).save(tmp_path / f"{i}.png")
+    cell = (lambda i: f"{i % 2}.png") if kind == "unlabelled" else (lambda i: f"text {i % 2}")
+    rows = [(cell(i), "ab"[i % 2], f"s{i}") for i in range(20)]
+    file = write(
+        tmp_path / "t.csv", ["image" if kind == "unlabelled" else "text", "label", "who"], rows
+    )
+    for group in (None, "who"):
+        notes = [
+            note for note in read(file, kind, group=group).notes if "are also in train" in note
+        ]
+        assert notes and all(("--data.group" in note) == (group is None) for note in notes)
+
+
+@pytest.mark.parametrize(("ending", "mark"), [("csv", ","), ("csv", ";"), ("tsv", "\t")])
+@pytest.mark.parametrize("header", ["review,stars,,", "review,, ,stars", ",review,stars"])
+def test_columns_without_a_name_and_a_cell_are_left_out_and_told(
+    tmp_path, caplog, ending, mark, header
+):
+    file = tmp_path / f"t.{ending}"
+    names = [name.strip() for name in header.split(",")]
+
+    def line(i, junk=""):
+        cells = {"review": f"text {i}", "stars": "ab"[i % 2]}
+        return ",".join(cells.get(name, junk) for name in names)
+
+    lines = [header, *map(line, range(20))]
+    file.write_text("\n".join(lines).replace(",", mark) + "\n")
+    splits = read(file, label="stars")
+    count = names.count("")
+    assert f"left out {count} columns without a name and without a cell" in caplog.text
+    assert sorted(splits.train.items.table.column_names) == ["review", "stars"]
+    assert splits.labels == ("a", "b") and len(splits.train) + len(splits.val) == 20
+    assert by_text(splits)["text 3"] == "b"
+    file.write_text("\n".join([*lines, line(20, "x")]).replace(",", mark) + "\n")
+    assert "a column without a name" in refused(file, label="stars")
+    if not header.endswith("stars"):
+        file.write_text("\n".join([*lines, "text 20,a", "text 21"]).replace(",", mark) + "\n")
+        assert f"1 of {file} have fewer than the header (row 22 has 1 of" in refused(
+            file, label="stars"
+        )

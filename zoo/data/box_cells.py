@@ -2,11 +2,13 @@
 
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from zoo.errors import cut
 from zoo.inputs import clean_label
 
 BOX = ("box", "bbox")  # x0, y0, x1, y1; and as COCO has it: x, y, width, height
@@ -38,33 +40,52 @@ def objects_in(cell: Any, feature: Any = None) -> Told:
     """A cell of [{"label", "box": [x0, y0, x1, y1]}], or of lists side by side, {"category": [...],
     "bbox": [[x, y, width, height], ...]}, or such as JSON text -> what it tells. `feature` is what
     `datasets` knows of the column, the names of numbered classes among it."""
-    wants = 'a cell of boxes holds [{"label": NAME, "box": [x0, y0, x1, y1]}, ...]'
     if isinstance(cell, str):
         try:
             cell = json.loads(cell) if cell.strip() else []
         except ValueError as error:
-            return Told(reason=f"{wants}, this one no JSON ({error})")
+            return Told(reason=f"its cell holds no JSON ({error})")
     if isinstance(cell, dict):
         keys = [k for k in (*BOX, *LABEL) if isinstance(cell.get(k), (list, tuple))]
         both = {*BOX} & {*keys} and {*LABEL} & {*keys}
         if not both or len({len(cell[k]) for k in keys}) > 1:
-            return Told(reason=f"{wants}, or lists of one length of the same, this one {cell!r}")
+            return Told(reason=f"its cell holds {shown(cell)}, no lists of one length")
         cell = [
             dict(zip(keys, row, strict=True)) for row in zip(*(cell[k] for k in keys), strict=True)
         ]
     if not isinstance(cell, (list, tuple, type(None))):
-        return Told(reason=f"{wants}, this one {cell!r}")
+        return Told(reason=f"its cell holds {shown(cell)}, no boxes")
     found: list[Box] = []
     for one in cell or ():
         box = next((k for k in BOX if isinstance(one, dict) and one.get(k) is not None), None)
         label = next((k for k in LABEL if isinstance(one, dict) and one.get(k) is not None), None)
         corners = None if box is None else corners_of(one[box], box)
         if label is None or box is None or corners is None:
-            return Told(reason=f"{wants}, this one {one!r}")
+            return Told(reason=f"its cell holds {shown(one)}, no box with a label")
         name, names = one[label], class_names(feature, label)
         numbered = isinstance(name, int) and 0 <= name < len(names)
         found.append((names[name] if numbered else str(name), corners))
     return Told.of(found)
+
+
+def shown(cell: Any) -> str:
+    """What a cell holds, as far as it fits a sentence."""
+    return cut(repr(cell))
+
+
+def four_in(cell: Any) -> list[str]:
+    """A cell of [x, y, width, height], a list or its text, with commas or blanks between and
+    brackets of any kind -> what is in it, [] for an empty one, the cell itself for what is none."""
+    if isinstance(cell, str):
+        inner = re.fullmatch(r"[\[(]([^\[\]()]*)[\])]", cell.strip())
+        return inner[1].replace(",", " ").split() if inner else [cell] if cell.strip() else []
+    return [str(side) for side in cell] if isinstance(cell, (list, tuple)) else []
+
+
+def holds_fours(cells: Sequence[Any]) -> bool:
+    """Whether most of the cells that are not empty are four numbers."""
+    some = [four for cell in cells if (four := four_in(cell))]
+    return 2 * sum(corners_of(four, "bbox") is not None for four in some) > len(some)
 
 
 def class_names(feature: Any, key: str) -> Sequence[str]:

@@ -12,7 +12,7 @@ from zoo.data.box_cells import Told
 from zoo.data.box_sources import sources_in
 from zoo.data.check import look_all
 from zoo.data.pairs import ORDER, Pairs, Source, divided, gather, held_out_source, splits_of, usable
-from zoo.data.splits import Rows, Splits
+from zoo.data.splits import Rows, Splits, differ_by_case
 from zoo.errors import UserError
 from zoo.inputs import Boxed, order_labels
 from zoo.inputs.boxes import boxes_of, check_bounds
@@ -70,8 +70,30 @@ def box_held_out(config: Any, labels: Sequence[str]) -> Splits:
 
 
 def look(source: Source, split: str) -> list[Look]:
-    """Look at each picture once."""
+    """Look at each picture once. UserError for boxes that are shares of pictures."""
+    check_pixels(source, split)
     return look_all(source.pairs, look_at_boxes, f"pictures with boxes of {split}")
+
+
+def check_pixels(source: Source, split: str) -> None:
+    """UserError where all boxes of a source are of a pixel or less, within a picture's first ones:
+    they are shares of its sides then, and would be trained on as boxes that nobody sees."""
+    told = [one.boxes for one in source.pairs.told if isinstance(one, Told)]
+    boxes = np.concatenate(told) if told else np.empty((0, 4))
+    # sides too, since a corner that was added to a side may be up to 2
+    if not len(boxes) or np.abs(boxes[:, :2]).max() > 1 or np.abs(np.diff(
+        boxes.reshape(-1, 2, 2), axis=1)).max() > 1:  # fmt: skip
+        return
+    for i in (i for i, each in enumerate(told) if len(each)):
+        try:
+            sides = decode_image(source.pairs[i].picture).size
+        except (UserError, TypeError, AttributeError):
+            continue  # it is told of as any picture that cannot be read
+        if max(sides) > 1:
+            raise UserError(
+                f"boxes are pixels; all {len(boxes)} of {split} in {source.root} lie within 0 and "
+                "1, shares of the picture: multiply x by its width and y by its height"
+            )
 
 
 def look_at_boxes(pair: Pair) -> Look:
@@ -161,4 +183,5 @@ def finish(
             raise UserError("data.train takes pictures with boxes; those that are left have none")
         if not any(each):
             notes.append(f"{split} has no boxes: its ap is -1")
+    notes += differ_by_case(labels)
     return splits_of(labels, data, "boxes", notes, bad)

@@ -87,11 +87,14 @@ def report_unreadable(
     return lines
 
 
-def duplicate_notes(splits: Mapping[str, Rows], what: str = "pictures") -> list[str]:
-    """A note for each pair of splits that share samples, and one for samples of two targets."""
+def duplicate_notes(
+    splits: Mapping[str, Rows], what: str = "pictures", grouped: bool = False
+) -> list[str]:
+    """A note for each pair of splits that share samples, and one for samples of two targets.
+    `grouped`: whether `data.group` is given already, which else is what to do."""
     same = {"pictures": "pixel for pixel", "sounds": "sample for sample"}.get(what, "equal")
     table = any(isinstance(rows.items, Column) for rows in splits.values())
-    hint = "; --data.group COLUMN keeps what belongs together on one side" if table else ""
+    hint = "; --data.group COLUMN keeps what belongs together on one side" * (table and not grouped)
     notes: list[str] = []
     first: dict[bytes, tuple[str, int]] = {}  # digest -> where it was seen first
     for split, rows in splits.items():

@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import itertools
 from pathlib import Path
 
 from zoo.errors import UserError
@@ -10,8 +11,9 @@ from zoo.inputs.names import listed
 
 def head_of(file: Path) -> tuple[str, list[str]]:
     """A CSV or TSV file -> what stands between its cells (`,`, or `;` or a tab where the header has
-    no comma), and its columns. UserError for columns that cannot be told apart, for a first row
-    that is longer than the header, and for what is no UTF-8."""
+    no comma), and its columns, "" for those that have neither a name nor a cell, as spreadsheets
+    leave them. UserError for columns that cannot be told apart, for a first row that is longer than
+    the header, and for what is no UTF-8."""
     try:
         with file.open(newline="", encoding="utf-8-sig") as text:
             line = text.readline()
@@ -20,6 +22,10 @@ def head_of(file: Path) -> tuple[str, list[str]]:
             text.seek(0)
             rows = csv.reader(text, delimiter=separator)
             header, first = next(rows, []), next(rows, [])
+            bare = {i for i, name in enumerate(header) if not name.strip()}
+            bare = bare if len(bare) < len(header) else set()
+            for row in itertools.chain([first], rows) if bare else ():
+                bare = {i for i in bare if not "".join(row[i : i + 1]).strip()}
     except UnicodeDecodeError as error:
         raise UserError(f"a table is UTF-8 text; {file} is not: save it as such") from error
     except csv.Error as error:
@@ -27,8 +33,10 @@ def head_of(file: Path) -> tuple[str, list[str]]:
     if len(first) > len(header):
         got = f"{file} has {len(header)} in the header and {len(first)} in row 1"
         raise UserError(f"a table has as many cells in each row; {got}: name each column")
-    odd = sorted({name or "a column without a name" for name in header
-                  if not name.strip() or header.count(name) > 1})  # fmt: skip
+    header = ["" if i in bare else name for i, name in enumerate(header)]
+    odd = sorted({name if name.strip() else "a column without a name"
+                  for i, name in enumerate(header)
+                  if i not in bare and (not name.strip() or header.count(name) > 1)})  # fmt: skip
     if odd:
         raise UserError(f"a table has each column once; {file} has {listed(odd)}: rename columns")
     return separator, header
@@ -38,12 +46,13 @@ def short_rows(file: Path) -> list[str]:
     """The rows of a CSV or TSV file that have fewer cells than its header, as "row 3 has 1 of 2";
     lines of blanks alone are no rows."""
     (separator, header), short, row = head_of(file), [], -1
+    least = max(i for i, name in enumerate(header, 1) if name)
     with file.open(newline="", encoding="utf-8-sig") as text, contextlib.suppress(csv.Error):
         for cells in csv.reader(text, delimiter=separator):
             if not cells or (len(cells) == 1 and cells[0].isspace()):
                 continue
             row += 1
-            if len(cells) < len(header):
+            if len(cells) < least:
                 short.append(f"row {row} has {len(cells)} of {len(header)}")
     return short
 

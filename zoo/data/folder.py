@@ -7,13 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from zoo.data.check import Seen, duplicate_notes, look_all, look_at, report_unreadable
-from zoo.data.layout import existing_folder, find_files, find_splits, sub_folders
+from zoo.data.layout import existing_folder, find_files, find_splits, sub_folders, takes
 from zoo.data.splits import Rows, Splits, draw, fingerprint, histogram, lacks
 from zoo.errors import UserError
 from zoo.inputs import label_index, order_labels
 from zoo.inputs.names import listed
 
 ORDER = ("train", "val", "test")
+IMAGES = ("images", "image", "imgs", "img", "pictures")  # folders of what other recipes take
+MASKS = ("masks", "mask", "segmentations", "segmentation", "annotations", "labels", "gt")
+TOLD = dict.fromkeys(MASKS, ("masks", "image_segment")) | {
+    "instances": ("instances", "image_detect")
+}
 
 
 def class_folders(config: Any, seed: int, kind: str = "picture") -> Splits:
@@ -134,7 +139,7 @@ def _read(
     for split in (s for s in ORDER if s in folders):
         files[split], more = find_files(folders[split], "data" if labels else f"data.{split}", kind)
         notes += more
-    labels = labels or _labels(folders["train"], files["train"])
+    labels = labels or _labels(folders["train"], files["train"], kind)
     numbered = {split: _number(classes, labels, folders[split]) for split, classes in files.items()}
     paths = [path for pairs in numbered.values() for path, _ in pairs]
     seen = dict(zip(paths, look_all(paths, look_at(kind), f"{kind}s"), strict=True))
@@ -175,9 +180,18 @@ def _rows(
     return Rows(root, paths, targets, classes, sizes, values, tuple(look.digest for look in looks))
 
 
-def _labels(root: Path, files: Mapping[str, list[Path]]) -> tuple[str, ...]:
-    """The labels of train, two at least."""
+def _labels(root: Path, files: Mapping[str, list[Path]], kind: str) -> tuple[str, ...]:
+    """The labels of train, two at least. UserError too for what looks like pictures and what is
+    told of each, since it would be learned which folder a file lies in."""
     labels = order_labels(files)
+    low = {label.lower(): label for label in labels}
+    pictures, told = (next((low[n] for n in names if n in low), "") for names in (IMAGES, TOLD))
+    if kind == "picture" and pictures and told:
+        what, recipe = TOLD[told.lower()]
+        raise UserError(
+            f"data.train takes {takes(kind)}; {root} holds {pictures} and {told}, which look like "
+            f"pictures with {what}: give it to {recipe}, or rename the folders if they are classes"
+        )
     if len(labels) != 1:  # find_files has seen to one at least
         return labels
     inner = next((f for f in sub_folders(root) if len(sub_folders(f)) > 1), None)

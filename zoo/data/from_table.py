@@ -32,6 +32,7 @@ from zoo.data.table import doubtful, place_of, read_tables
 from zoo.errors import UserError, suggest
 from zoo.inputs import clean_label, label_index, order_labels
 from zoo.inputs.names import listed
+from zoo.inputs.times import COMMA, with_point
 
 # Whole numbers may be classes or amounts (ages, prices): it is asked which where there are more
 # than MANY kinds; more than FEW that do not count from 0 or 1 without a gap, as numbers of classes
@@ -92,7 +93,7 @@ def table_splits(config: Any, seed: int, kind: str) -> Splits:
         )
         notes.append(note)
     notes += check_sides(data, config)
-    return finish(labels, data, task, notes, skipped, kind)
+    return finish(labels, data, task, notes, skipped, kind, config.group is not None)
 
 
 def table_held_out(config: Any, labels: Sequence[str], kind: str) -> Splits:
@@ -134,6 +135,11 @@ def task_of(cells: Sequence[str], given: str | None, where: Any) -> tuple[str, s
             )
         why = f"since there are {kinds} whole numbers, from {least:.15g} to {most:.15g}"
         return "label", f"task: one label each, {why} (--data.task)"
+    if (hint := with_point(some)) and all(is_number(c) or COMMA.fullmatch(c) for c in some):
+        raise UserError(
+            f"data takes labels that are classes or numbers; those in {where} are numbers with a "
+            f"decimal comma: {hint}, or give --data.task label if they are names of classes"
+        )
     return "label", "task: one label each, since they are words (--data.task)"
 
 
@@ -183,9 +189,10 @@ def rows_of(
     }
     if empty and on_bad != "skip":
         told = listed(empty.values())
+        hint = (what == "number" and with_point([raw[i] for i in empty])) or "fill or delete them"
         raise UserError(
             f"data takes a {what} for each row; {len(empty)} of {root} have none ({told}): "
-            "fill or delete them, or leave them out with --data.on_bad skip"
+            f"{hint}, or leave them out with --data.on_bad skip"
         )
     every = Column.of(table, columns.input, None if kind == "text" else root)
     looks = look_all(every, look_at(kind), f"{kind}s")
@@ -229,6 +236,7 @@ def finish(
     notes: list[str],
     skipped: list[str],
     kind: str,
+    grouped: bool = False,
 ) -> Splits:
     """With the notes on what each split holds. UserError for numbers as in `check_spread`."""
     if task == "numbers" and "train" in rows:
@@ -250,7 +258,7 @@ def finish(
         data.get("test"),
         fingerprint(labels, data),
         task,
-        (*notes, *duplicate_notes(data, f"{kind}s")),
+        (*notes, *duplicate_notes(data, f"{kind}s", grouped)),
         tuple(skipped),
         scale_of(data.get("train")) if task == "numbers" else None,
     )

@@ -1,5 +1,7 @@
 """Pictures and what is told of each: found, looked at and divided alike, whatever is told."""
 
+import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +18,17 @@ from zoo.inputs.scene import Pair
 
 ORDER = ("train", "val", "test")
 ONE = {"masks": "mask", "instances": "picture of numbers"}  # in words
+PICTURED = {
+    "",
+    "img",
+    "im",
+    "image",
+    "picture",
+    "photo",
+    "rgb",
+    "input",
+    "sat",
+}  # around their names
 
 
 @dataclass(frozen=True)
@@ -154,7 +167,8 @@ def splits_of(
 
 def pairs_in(root: Path, key: str, notes: list[str], part: str = "masks") -> Source:
     """A folder with images/ and masks/, or another `part`, -> the pairs whose files have the same
-    name but for the ending. UserError for pictures that have none, or several."""
+    name but for the ending, and for what all those of a folder begin or end with (`renamed`).
+    UserError for pictures that have none, or several."""
     found: dict[str, dict[str, list[Path]]] = {}
     for name in ("images", part):
         folder = root / name
@@ -168,14 +182,22 @@ def pairs_in(root: Path, key: str, notes: list[str], part: str = "masks") -> Sou
                 stem = file.relative_to(folder).with_suffix("").as_posix()
                 named.setdefault(stem, []).append(file)
     images, masks = found["images"], found[part]
+    if not {*images} & {*masks} and (others := renamed([*images], [*masks])):
+        masks = found[part] = {name: masks[other] for name, other in others.items()}
+        name, other = next(iter(others.items()))
+        one = f"{printable(other)} is that of {printable(name)}"
+        notes.append(f"{root}: {part} are those of the pictures by their names but for what all "
+                     f"begin or end with ({one})")  # fmt: skip
     lacks = [name for name in images if name not in masks]
     twice = [str(f) for each in found.values() for fs in each.values() for f in fs if len(fs) > 1]
     wants = f"{key} takes one {ONE[part]} of the same name for each picture"
     if not images:
         raise UserError(f"{wants}; {root / 'images'} holds no pictures")
     if lacks:
+        free = [name for name in masks if name not in images]
+        has = f"; {part} holds {listed(free)} besides: rename them" if free else ": add them"
         got = f"{len(lacks)} of {len(images)} in {root} have none ({listed(lacks)})"
-        raise UserError(f"{wants}; {got}")
+        raise UserError(f"{wants}; {got}{has}")
     if twice:
         raise UserError(f"{wants}; {listed(twice)} have the same: keep one of each")
     extra = [name for name in masks if name not in images]
@@ -183,3 +205,36 @@ def pairs_in(root: Path, key: str, notes: list[str], part: str = "masks") -> Sou
         notes.append(f"{root}: left out {part} without a picture: {listed(extra)}")
     first, second = (tuple(each[name][0] for name in images) for each in (images, masks))
     return Source(root, Pairs(first, second))
+
+
+def begin_with(names: Sequence[str]) -> str:
+    """The characters that all names begin with."""
+    return os.path.commonprefix(names)  # noqa: RUF071  # of characters, not of folders
+
+
+def renamed(images: Sequence[str], masks: Sequence[str]) -> dict[str, str]:
+    """Names of pictures and of masks -> {name of a picture: that of its mask}, where each is left
+    with another's name once what all pictures, and what all masks, begin and end with is taken off;
+    {} where that would be a guess: for a single picture, for a number too many on either side, and
+    where numbers are taken off, which may count frames or patients."""
+    if len(images) != len(masks) or len(images) < 2:
+        return {}
+    bare: list[dict[str, str]] = [{}, {}]
+    around: list[tuple[str, str]] = []
+    for names, found in zip((images, masks), bare, strict=True):
+        first = begin_with(names)
+        rests = [name[len(first) :] for name in names]
+        last = begin_with([rest[::-1] for rest in rests])[::-1]
+        found |= {
+            rest[: len(rest) - len(last)]: name for rest, name in zip(rests, names, strict=True)
+        }
+        around.append((first, last))
+    (first, last), (other_first, other_last) = around
+    common = len(begin_with([first[::-1], other_first[::-1]]))  # of what differs, img_00
+    more = len(begin_with([last, other_last]))
+    of_images, of_masks = (f"{start[: len(start) - common]} {end[more:]}" for start, end in around)
+    words = {word for word in re.split(r"[^a-z0-9]+", of_images.lower()) if word}
+    known = {*bare[0]} == {*bare[1]} and len(bare[0]) == len(images)
+    if not known or re.search(r"\d", of_images + of_masks) or not words <= PICTURED:
+        return {}
+    return {name: bare[1][key] for key, name in bare[0].items()}

@@ -46,6 +46,8 @@ class Column(Sequence[Any]):
         cell = self.table[self.order[row]][self.name]
         if isinstance(cell, dict):  # how `datasets` stores a file: its bytes, or where it is
             cell = cell.get("bytes") or cell.get("path")
+        if self.folder is None and cell is None:
+            return ""  # a missing text is an empty one
         if self.folder is None or not isinstance(cell, str):
             return cell
         return self.folder / cell if cell.strip() else None  # not the folder itself
@@ -222,18 +224,31 @@ def labels_of(target: Any) -> list[int]:
 
 
 def histogram(labels: Sequence[str], train: Rows | None) -> list[str]:
-    """A note on how many rows each class has in train, the largest first. Nothing for numbers."""
+    """A note on how many rows each class has in train, the largest first, and that of
+    `differ_by_case`. Nothing for numbers."""
     counts = [] if train is None else list(zip(train.counts(), labels, strict=True))
     counts = sorted((pair for pair in counts if pair[0]), key=lambda pair: -pair[0])
     if not counts:
         return []
-    return [f"train has {listed((f'{n} {name}' for n, name in counts), 8)}"]
+    each = listed((f"{n} {name}" for n, name in counts), 8)
+    return [f"train has {each}", *differ_by_case(labels)]
 
 
 def uneven(train: Rows | None) -> bool:
     """Whether one class of train has `UNEVEN` times as many rows as another that has any."""
     counts = [] if train is None else [n for n in train.counts() if n]
     return bool(counts) and max(counts) >= UNEVEN * min(counts)
+
+
+def differ_by_case(labels: Sequence[str]) -> list[str]:
+    """A note on classes whose names are one but for capitals, as they are where people type them;
+    they are kept apart, since some data mean it so (letters)."""
+    alike: dict[str, list[str]] = defaultdict(list)
+    for label in labels:
+        alike[label.casefold()].append(label)
+    pairs = [" and ".join(map(repr, names)) for names in alike.values() if len(names) > 1]
+    more = "each is a class of its own: write them alike if they are one"
+    return [f"labels {listed(pairs)} differ by case alone, and {more}"] if pairs else []
 
 
 def target_name(target: Any, labels: Sequence[str]) -> str:

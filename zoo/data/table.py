@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from zoo.data.columns import MISSING
 from zoo.data.delimited import fault_in, head_of, short_rows
 from zoo.data.layout import SPLIT_NAMES
 from zoo.errors import UserError
@@ -98,11 +99,15 @@ def _read(datasets: Any, file: Path) -> "Dataset":
 
     reader = READERS[file.suffix.lower()]
     options: dict[str, Any] = {}
+    header, bare = [], []
     if reader == "csv":
         separator, header = head_of(file)
+        bare = [i for i, name in enumerate(header) if not name]
+        header = [name or f"column {i} without a name" for i, name in enumerate(header, 1)]
         as_text = datasets.Features({name: datasets.Value("string") for name in header})
         options = {"sep": separator, "features": as_text, "keep_default_na": False}
         options |= {"encoding": "utf-8-sig", "index_col": False}
+        options |= {"names": header, "header": 0} if bare else {}
     # by its content: `datasets` would take a file of the same name and moment for the one it knows
     with file.open("rb") as data:
         content = hashlib.file_digest(data, "sha256").hexdigest()[:32]
@@ -116,7 +121,35 @@ def _read(datasets: Any, file: Path) -> "Dataset":
             got = f"{len(short)} of {file} have fewer than the header ({listed(short)})"
             raise UserError(f"a table has as many cells in each row; {got}: add what they lack, "
                             f"empty cells too")  # fmt: skip
-    return table
+    if bare:
+        log.warning("%s: left out %d columns without a name and without a cell", file, len(bare))
+        table = table.remove_columns([header[i] for i in bare])
+    return with_points(table, file) if options.get("sep") == ";" else table
+
+
+def with_points(table: "Dataset", file: Path) -> "Dataset":
+    """A table with ; between its cells, as programs write it whose numbers have decimal commas: the
+    columns that hold such numbers alone get points, and that is said."""
+    import pyarrow.compute as pc
+
+    def has(column: Any, pattern: str, how: Any) -> bool:
+        return how(pc.match_substring_regex(column, pattern)).as_py()  # type: ignore[attr-defined]
+
+    number, empty = r"[+-]?\d+(,\d+)?([eE][+-]?\d+)?", f"(?i:{'|'.join(MISSING)})?"
+    names = [
+        name
+        for name in table.column_names
+        if has(table.data.column(name), r"^\s*[+-]?\d+,\d", pc.any)  # type: ignore[attr-defined]
+        and has(table.data.column(name), rf"^\s*({number}|{empty})\s*$", pc.all)  # type: ignore[attr-defined]
+    ]
+    if not names:
+        return table
+    log.warning("%s: decimal commas were read as such in the columns %s", file, listed(names))
+    return table.map(_pointed, batched=True, fn_kwargs={"names": names}, features=table.features)
+
+
+def _pointed(cells: dict[str, list[str]], names: list[str]) -> dict[str, list[str]]:
+    return {name: [cell.replace(",", ".") for cell in cells[name]] for name in names}
 
 
 @contextlib.contextmanager
@@ -168,10 +201,10 @@ def doubtful(table: Any, path: Path, split: str) -> list[str]:
     broken = wrapped(table) if READERS.get(file.suffix.lower()) == "csv" else []
     if not broken:
         return []
-    found, (separator, _) = [], head_of(file)
+    found, (separator, header) = [], head_of(file)
     for i, row in enumerate(table.select_columns(broken)):
         inner = [line for cell in row.values() for line in (cell or "").split("\n")[1:-1]]
-        if any(line.count(separator) == len(table.column_names) - 1 for line in inner):
+        if any(line.count(separator) == len(header) - 1 for line in inner):
             found.append(f"row {i + 1}")
     if not found:
         return []

@@ -49,7 +49,7 @@ def unlabelled_splits(config: Any, seed: int) -> Splits:
         notes.append(note)
     if config.group is not None or config.time is not None:
         notes += check_sides(rows, config)
-    return finish(rows, notes, bad)
+    return finish(rows, notes, bad, config.group is not None)
 
 
 def unlabelled_held_out(config: Any) -> Splits:
@@ -97,7 +97,9 @@ def rows_of(root: Path, items: Sequence[Any], on_bad: str) -> tuple[Rows, list[s
     return Rows(root, kept, (0,) * len(good), 1, sizes, values, digests), bad
 
 
-def finish(rows: Mapping[str, Rows], notes: list[str], bad: list[str]) -> Splits:
+def finish(
+    rows: Mapping[str, Rows], notes: list[str], bad: list[str], grouped: bool = False
+) -> Splits:
     """With the notes on what each split holds."""
     data = {split: rows[split] for split in ORDER if split in rows}
     notes += [f"{split}: {len(part)} pictures in {part.root}" for split, part in data.items()]
@@ -109,6 +111,6 @@ def finish(rows: Mapping[str, Rows], notes: list[str], bad: list[str]) -> Splits
         data.get("test"),
         fingerprint(LABELS, data),
         "pixels",
-        (*notes, *duplicate_notes(data)),
+        (*notes, *duplicate_notes(data, grouped=grouped)),
         tuple(bad),
     )

@@ -78,7 +78,8 @@ def samples_of(source: Any, column: str | None, prepare: Prepare) -> tuple[Seque
             f"predict takes the column of a table that holds the samples; got {got}: give "
             f"column=, one of {listed(names)}"
         )
-    return [cell_of(cell) for cell in source[column]], True
+    missing = None if prepare.from_files else ""  # as in tables that are trained on
+    return [missing if (c := cell_of(cell)) is None else c for cell in source[column]], True
 
 
 def columns_of(source: Any) -> list[str] | None:

@@ -12,7 +12,16 @@ from zoo.errors import UserError
 from zoo.inputs.names import listed
 from zoo.inputs.predict import columns_of
 from zoo.inputs.prepare import Prepare
-from zoo.inputs.times import check_steps, floats, following, local, moments_of, shown, zone_of
+from zoo.inputs.times import (
+    check_steps,
+    floats,
+    following,
+    local,
+    moments_of,
+    shown,
+    with_point,
+    zone_of,
+)
 
 LEAST = 0.05  # deviations of train, added to a window's own: one that stands still has none
 NOISE = {"none": 0.0, "light": 0.05, "strong": 0.2}  # deviations of what is added while training
@@ -195,9 +204,10 @@ def numbers_of(
         bad = np.flatnonzero(~np.isfinite(values))
         if len(bad):
             told = listed(f"row {cells.index[i] + 1}: {cells.iloc[i]!r}" for i in bad.tolist())
+            hint = with_point([cells.iloc[i] for i in bad.tolist()]) or "fill them"
             raise UserError(
                 f"a series takes a number in each row; {name!r} of {where} has none in "
-                f"{len(bad)} ({told}): fill them, or cut the table before or after them"
+                f"{len(bad)} ({told}): {hint}, or cut the table before or after them"
             )
         found.append(values)
     return np.stack(found, axis=1)

@@ -26,8 +26,9 @@ MASKED = {"none": 0.0, "light": 0.1, "strong": 0.25}  # share of subwords hidden
 class PrepareText(Prepare, kind="text"):
     """`prepare(text)` gives its ids, (T,) int64, the class token first.
 
-    Blanks around a text do not count. An empty or a missing text is the class token alone, so each
-    text has an answer. One longer than `length` is cut at its end, which is said once.
+    Blanks around a text do not count. An empty text is the class token alone, so each text has
+    an answer; a missing cell of a table is an empty text. One longer than `length` is cut at its
+    end, which is said once.
     """
 
     from_files: ClassVar[bool] = False
@@ -43,11 +44,11 @@ class PrepareText(Prepare, kind="text"):
         _tokenizer(self.tokenizer)
 
     def load(self, source: Any) -> Tensor:
-        """A text, or None for a missing one -> (T,) int64. UserError for anything else."""
-        if source is not None and not isinstance(source, str):
-            kind = type(source).__name__
-            raise UserError(f"a text model takes text; got {source!r} ({kind}): give it as text")
-        text = repair(source or "").strip()
+        """A text -> (T,) int64. UserError for anything else."""
+        if not isinstance(source, str):
+            got = "None" if source is None else f"{source!r} ({type(source).__name__})"
+            raise UserError(f"a text model takes text; got {got}: give it as text")
+        text = repair(source).strip()
         ids = _tokenizer(self.tokenizer).encode(text, add_special_tokens=False).ids
         if len(ids) >= self.length:
             say_cut(self.length)

@@ -17,6 +17,10 @@ OFFSET = re.compile(
     re.IGNORECASE,
 )
 
+COMMA = re.compile(r"\s*[+-]?\d[\d.]*,\d+([eE][+-]?\d+)?\s*")  # 1,51 and 1.234,5
+
+OFTEN = 10  # one time in so many that is there again is no slip
+
 
 def floats(cells: Any) -> np.ndarray:
     """A pandas series -> (T,) float64, NaN for what is no number."""
@@ -24,6 +28,13 @@ def floats(cells: Any) -> np.ndarray:
 
     numbers: Any = pandas.to_numeric(cells, errors="coerce")
     return numbers.to_numpy(dtype=np.float64)
+
+
+def with_point(cells: Sequence[Any]) -> str:
+    """How to write the first cell that is a number with a decimal comma, in a sentence; "" where
+    none is."""
+    first = next((c.strip() for c in cells if isinstance(c, str) and COMMA.fullmatch(c)), "")
+    return first and f"write {first.replace('.', '').replace(',', '.')}, not {first}"
 
 
 def moments_of(cells: Sequence[Any], where: str) -> np.ndarray:
@@ -112,8 +123,11 @@ def check_steps(moments: np.ndarray, rows: np.ndarray, where: str, zone: str = "
     doubled = np.flatnonzero(steps == steps.dtype.type(0))
     if len(doubled):
         pairs = listed(f"{told(i)} and row {rows[i + 1] + 1}" for i in doubled)
+        one = "delete one of each"
+        if OFTEN * len(doubled) >= len(moments):  # more than a slip: of two shops, say
+            one = "if it holds several series, give each a table of its own, else " + one
         raise UserError(f"a series takes each time once; {where} has {len(doubled)} again "
-                        f"({pairs}): delete one of each")  # fmt: skip
+                        f"({pairs}): {one}")  # fmt: skip
     kinds, counts = np.unique(steps, return_counts=True)
     usual = kinds[counts.argmax()]
     gaps = np.flatnonzero(

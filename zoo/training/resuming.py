@@ -17,8 +17,9 @@ from typing import Any
 from lightning.pytorch.loggers import CSVLogger
 
 from zoo.errors import UserError
+from zoo.inputs.names import listed
 from zoo.training.config import Config, flatten, resolve
-from zoo.training.folder import absolute
+from zoo.training.folder import absolute, facts_of_data
 
 RUNNING = ".running"  # a file in a run's folder, locked while its rank 0 lives
 GOING_ON: ContextVar[Path | None] = ContextVar("GOING_ON", default=None)
@@ -82,13 +83,33 @@ def plain(value: Any) -> Any:
 def check_data(folder: Path, splits: Any) -> None:
     """UserError where the data are not those that a run began with."""
     try:
-        known = json.loads((folder / "data.json").read_text("utf-8"))["fingerprint"]
+        facts = json.loads((folder / "data.json").read_text("utf-8"))
+        known = facts["fingerprint"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         wants = f"resume takes a run with its data.json; {folder} has none that can be read"
         raise UserError(f"{wants}: train anew, with another --run.dir") from error
     if known != splits.fingerprint:
         wants = f"resume takes the data that {folder} began with; they have changed since"
+        wants += f" ({changes(facts, facts_of_data(splits))})"
         raise UserError(f"{wants}: bring them back, or train anew, with another --run.dir")
+
+
+def changes(then: dict[str, Any], now: dict[str, Any]) -> str:
+    """What differs between the facts of two data, such as data.json holds, as far as they tell."""
+    (old, new), told = ([str(x) for x in facts.get("labels", ())] for facts in (then, now)), []
+    for names, what in ((set(old) - set(new), "gone"), (set(new) - set(old), "new")):
+        told += [f"labels that are {what}: {listed(sorted(names))}"] if names else []
+    for split in {**then.get("rows", {}), **now["rows"]}:
+        had, has = (facts.get("rows", {}).get(split, 0) for facts in (then, now))
+        held = [facts.get("counts", {}).get(split, ()) for facts in (then, now)]
+        differ = old == new and all(len(each) == len(old) for each in held)
+        classes = [
+            f"{label}: {a}, now {b}" for label, a, b in zip(old, *held, strict=True) if a != b
+        ] if differ else []  # fmt: skip
+        more = f" ({listed(classes)})" if classes else ""
+        if had != has or classes:
+            told.append(f"{split} had {had} rows, now {has}{more}")
+    return "; ".join(told) or "as many rows of the same labels, of which some are other ones"
 
 
 @contextmanager
