@@ -54,6 +54,16 @@ def test_a_larger_picture_is_answered_alike_with_options_of_blocks(tmp_path):
     torch.testing.assert_close(built(x), native(x))
 
 
+def test_padding_goes_by_its_plain_name(tmp_path):
+    zoo.create(SWIN, classes=2, **OWN).save(tmp_path / "m")
+    model = zoo.load(tmp_path / "m", pad="attend")
+    assert model.adapter.config.pad == "attend"
+    assert {block.config.attn.grouping.pad for block in model.backbone.blocks} == {"attend"}
+    assert told(model) == told(zoo.load(tmp_path / "m"))
+    with pytest.raises(OptionError, match="pad"):
+        zoo.load(tmp_path / "m", pad="atend")(torch.randn(1, 3, 64, 64))
+
+
 def test_configs_are_merged_field_by_field():
     block = zoo.create(SWIN, classes=2).backbone.config.stages[0].block
     before = (block, 1, (1, 2))

@@ -377,11 +377,34 @@ def test_a_script_must_begin_where_the_run_goes_on(options, tmp_path, monkeypatc
 
 def test_what_is_no_run_is_refused(tmp_path):
     with pytest.raises(
-        UserError, match=r"takes the folder of a run; got .*, without a config.yaml"
+        UserError,
+        match=r"takes the folder of a run; got .*, (without a config.yaml|which does not exist)",
     ):
         training.resume(tmp_path)
     with pytest.raises(UserError, match="takes the path of a run; got 5"):
         training.resume(5)
+
+
+@pytest.mark.parametrize("command", ["resume", "evaluate"])
+def test_a_slip_in_the_name_of_a_run_is_said_before_lightning_is_loaded(tmp_path, command, capfd):
+    (tmp_path / "first").mkdir()
+    (tmp_path / "first" / "config.yaml").write_text("recipe: image_classify")
+    told = "does not exist; did you mean 'first'?"
+    code = (
+        "import sys; from zoo.cli import main; "
+        f"code = main([{command!r}, {str(tmp_path / 'frist')!r}]); "
+        "sys.exit(9 if 'lightning' in sys.modules else code)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert run.returncode == 2 and told in run.stderr
+    with pytest.raises(UserError, match=r"folder of a run; got .*did you mean 'first'"):
+        getattr(training, command)(tmp_path / "frist")
+
+
+def test_evaluate_knows_the_nearest_of_its_keys(tmp_path):
+    (tmp_path / "config.yaml").write_text("recipe: image_classify")
+    with pytest.raises(UserError, match=r"got data.tset; did you mean 'data.test'\?"):
+        training.evaluate(tmp_path, overrides={"data.tset": "x"})
 
 
 def test_the_command_line(whole, capfd):

@@ -18,7 +18,7 @@ from zoo.shapes import pair
 
 LINEARS = ("head.out.", "head.second.")  # what other classes renew; what else fits stays
 MADE = ("dim", "depth", "depths", "heads")  # what weights are made for
-SIZED = ("size", "patch", "channels", "window")  # what may be another than that of the weights
+SIZED = ("size", "patch", "channels", "window", "pad")  # what may be other than the weights' own
 
 
 def changed(model: Model, classes: Any, options: Mapping[str, Any]) -> Model:

@@ -55,14 +55,18 @@ def resume(args: argparse.Namespace, flags: Flags) -> int:
 def resume_with(run: str, main: Callable[[Any], Any] | None = None) -> None:
     """Go on with a run, with the `main(config)` of its recipe's own script, or another."""
     from zoo import training
+    from zoo.training.recipes import find_run
 
+    find_run(run, "resume")  # a mistake is said before the seconds that lightning takes
     training.resume(run, main)
 
 
 def evaluate(args: argparse.Namespace, flags: Flags) -> int:
     """`zoo evaluate`."""
     from zoo import training
+    from zoo.training.recipes import find_run
 
+    find_run(args.run, "evaluate")
     figures = training.evaluate(args.run, overrides=flags)
     rows = [[name, f"{v:.4f}"] for name, v in figures.items() if isinstance(v, float)]
     write_table(["metric", "value"], rows)

@@ -9,16 +9,17 @@ from typing import Any
 
 from zoo.data.sources import refuse_column
 from zoo.data.table import is_table
-from zoo.errors import UserError, some
+from zoo.errors import UserError, some, suggest
 from zoo.inputs.names import user_path
 from zoo.loading import load
 from zoo.training import recipes
 from zoo.training.baselines import baselines
 from zoo.training.config import Config, Resolved, flatten, placing, resolve
 from zoo.training.console import log, speaking
+from zoo.training.folder import facts_of_data
 from zoo.training.hardware import make_trainer, plan
 from zoo.training.reading import adopt
-from zoo.training.resuming import ending, going_on
+from zoo.training.resuming import changes, ending, going_on
 from zoo.training.run import RunResult
 from zoo.training.schema import KEYS
 from zoo.training.task import Task
@@ -49,9 +50,7 @@ def resume(run: str | Path, main: Callable[[Config], RunResult] | None = None) -
     """
     if not isinstance(run, str | Path):
         raise UserError(f"resume takes the path of a run; got {run!r}")
-    folder = user_path(run)
-    if not (folder / "config.yaml").is_file():
-        raise UserError(f"resume takes the folder of a run; got {folder}, without a config.yaml")
+    folder = recipes.find_run(run, "resume")
     if (known := ending(folder)) is not None:
         with speaking():
             log.info(f"{folder} is finished, with epoch {known['epochs']}: see its report.md")
@@ -93,13 +92,12 @@ def evaluate(
     if not isinstance(run, str | Path) or not isinstance(test, str | Path | None):
         wants = "evaluate takes the paths of a run and of test data"
         raise UserError(f"{wants}; got {run!r} and {test!r}")
-    folder = user_path(run)
-    if not (folder / "config.yaml").is_file():
-        raise UserError(f"evaluate takes the folder of a run; got {folder}, without a config.yaml")
+    folder = recipes.find_run(run, "evaluate")
     given = flatten(overrides or {})
     for key in given:
         if key not in READING:
-            raise UserError(f"evaluate takes {', '.join(READING)} beside a run; got {key}")
+            wants = f"evaluate takes {', '.join(READING)} beside a run"
+            raise UserError(f"{wants}; got {key}{suggest(key, READING)}")
     test = given.pop("data.test", None) if test is None else test
     if test is not None:
         place = user_path(test)
@@ -152,12 +150,14 @@ def check_unchanged(folder: Path, config: Config, splits: Any) -> None:
     """UserError where the data that test was drawn from are not those of the run any more: what is
     drawn from them now may be what it was trained on."""
     try:
-        known = json.loads((folder / "data.json").read_text("utf-8")).get("fingerprint")
+        facts = json.loads((folder / "data.json").read_text("utf-8"))
+        known = facts.get("fingerprint")
     except (OSError, ValueError, AttributeError) as error:
         raise UserError(f"evaluate takes a run with its data.json; {folder} has none that can be "
                         "read: give --data.test FOLDER or TABLE") from error  # fmt: skip
     if known != splits.fingerprint:
+        told = changes(facts, facts_of_data(splits))
         raise UserError(
             f"evaluate takes the data that {folder} was trained on, from which its test was drawn; "
-            f"{config.data.train} has changed since: give --data.test FOLDER or TABLE"
+            f"{config.data.train} has changed since ({told}): give --data.test FOLDER or TABLE"
         )

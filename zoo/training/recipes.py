@@ -1,4 +1,4 @@
-"""Finding, reading, running and copying recipes.
+"""Finding, reading, running and copying recipes, and finding runs.
 
 A recipe is `<task>/<model>_<how>`: the script `recipes/<task>.py` with the values in
 `configs/<task>/<model>_<how>.yaml`. Both come from the checkout that holds this package, else from
@@ -20,6 +20,7 @@ from zoo.training.places import Given, read, shown
 
 PACKAGE = Path(__file__).resolve().parents[1]
 SUFFIXES = (".yaml", ".yml")
+RUN_CONFIG = "config.yaml"  # in a run's folder
 
 
 def folders() -> tuple[Path, Path]:
@@ -85,6 +86,18 @@ def name_of(path: Path, written: Given | None) -> str:
         tasks, hint = ", ".join(scripts()), suggest(task, scripts())
         raise UserError(f"recipe takes a task, one of {tasks}; got {task!r}{written.at}{hint}")
     return f"{task}/{rest or path.stem}"
+
+
+def find_run(run: str | Path, owner: str) -> Path:
+    """The folder of a run that the `owner`, a command, is given. UserError for what is none, with
+    the nearest of its neighbours."""
+    folder = user_path(run)
+    if not (folder / RUN_CONFIG).is_file():
+        near = [p.name for p in folder.parent.iterdir()] if folder.parent.is_dir() else []
+        lacks = f"without a {RUN_CONFIG}" if folder.exists() else "which does not exist"
+        hint = "" if folder.exists() else suggest(folder.name, near)
+        raise UserError(f"{owner} takes the folder of a run; got {folder}, {lacks}{hint}")
+    return folder
 
 
 def load(name: str) -> Callable[[Any], Any]:
