@@ -153,10 +153,11 @@ class Model(nn.Module):
 
         With `layout` "timm" or "hf" as a folder that `timm.create_model("local-dir:FOLDER",
         pretrained=True)` and `transformers.AutoModel...from_pretrained(FOLDER)` take as their own,
-        with "torchvision" as the state dict FOLDER/model.pth, with "openclip" as a folder that
+        with "torchvision" as the state dict FOLDER/model.pth (and a config.json, by which
+        `zoo.load` knows it), with "openclip" as a folder that
         `open_clip.create_model("local-dir:FOLDER")` takes, if the model carries a text tower; else
-        its `visual` takes the tensors. OptionError where the family has no
-        such layout, and for a model that the library would build otherwise by what is written.
+        its `visual` takes the tensors. OptionError where the family has no such layout, and for a
+        model that the library would build otherwise by what is written.
         """
         if layout != "zoo":
             rules, writers = self.record.rules, self.record.writers
