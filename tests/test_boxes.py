@@ -184,7 +184,7 @@ def test_measuring_says_what_to_install(monkeypatch):
 
 def squares(root, count=6, side=40, kinds=("cat",)):
     """Pictures with a bright square on dark noise each, but the last -> {file: (label, box)}."""
-    noise, told = np.random.default_rng(len(str(root))), {}
+    noise, told = np.random.default_rng(len(root.name)), {}
     (root / "images").mkdir(parents=True, exist_ok=True)
     for i in range(count):
         h, w = side + 3 * i, side

@@ -281,6 +281,8 @@ def test_train_help_shows_every_key(house: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_evaluate(house: Path, calls: list[Any], capsys: pytest.CaptureFixture[str]):
+    (house / "runs" / "x").mkdir(parents=True)
+    (house / "runs" / "x" / "config.yaml").write_text(CONFIG)
     text = said(capsys, "evaluate", "runs/x", "--data.test", "pictures")
     assert cells(text) == [["metric", "value"], ["loss", "0.2500"], ["accuracy", "0.9877"]]
     said(capsys, "evaluate", "runs/x", "--data.label", "kind")
