@@ -14,7 +14,7 @@ from torchvision import transforms
 
 import zoo
 from zoo.errors import OptionError, UserError
-from zoo.openclip import OPENAI
+from zoo.families.clip import PREPROCESS as OPENAI
 
 NAMES = {"vit_mu_patch8_clip_32": False, "vit_mu_patch8_clip_quickgelu_32": True}
 WIDTH, WORDS, LENGTH, LAYERS = 64, 20, 8, 3

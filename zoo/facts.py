@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo.errors import OptionError, UserError, cut, some
+from zoo.families.clip import PREPROCESS
 from zoo.shapes import pair
 
 log = logging.getLogger("zoo")
@@ -73,8 +74,7 @@ def known_to_timm(name: str) -> dict[str, Any]:
 
 HALF = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}
 IMAGENET = {"image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225]}
-OPENAI = {"image_mean": [0.48145466, 0.4578275, 0.40821073],
-          "image_std": [0.26862954, 0.26130258, 0.27577711]}  # fmt: skip
+OPENAI = {f"image_{key}": list(PREPROCESS[key]) for key in ("mean", "std")}
 EDGE = {**OPENAI, "size": {"shortest_edge": 224}, "crop_size": 224, "resample": 3,
         "do_center_crop": True}  # fmt: skip
 # What a processor of transformers does where its file says nothing, by its class.

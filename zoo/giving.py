@@ -254,8 +254,8 @@ def openclip_files(model: Any) -> Given:
     prepare = model.record.preprocess
     files = {"model_cfg": config, "preprocess_cfg": openclip.pictures(prepare)}
     if prepare is not None and not files["preprocess_cfg"]:
-        facts.unsaid(prepare, openclip.CONFIG)
-    return state, {openclip.CONFIG: files}, "open_clip_model.safetensors"
+        facts.unsaid(prepare, openclip.OPENCLIP_CONFIG)
+    return state, {openclip.OPENCLIP_CONFIG: files}, "open_clip_model.safetensors"
 
 
 WRITERS: Mapping[str, Callable[[Any], Given]] = {

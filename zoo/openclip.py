@@ -5,15 +5,15 @@ from pathlib import Path
 from typing import Any
 
 from zoo.errors import UserError, some
+from zoo.families.clip import PREPROCESS
+from zoo.weights import OPENCLIP_CONFIG
 
-CONFIG = "open_clip_config.json"
 KEYS = {"width": "dim", "layers": "depth", "patch_size": "patch", "image_size": "size"}
 # How options begin that the weights tell, or that change no answer; of a tower of timm's as well.
 SILENT = ("head_width", "mlp_ratio", "timm_", "patch_dropout", "attn_pooler_")
 # What theirs must say of the rest, where they say it.
 NEEDS = {"pos_embed_type": "learnable", "pool_type": "tok", "block_type": "default"}
 MODES = {"shortest": "crop", "squash": "squash", "longest": "pad"}  # their words, and ours
-OPENAI = {"mean": (0.48145466, 0.4578275, 0.40821073), "std": (0.26862954, 0.26130258, 0.27577711)}
 
 
 def columns(config: Mapping[str, Any], place: Path) -> tuple[str, dict[str, Any], str | None]:
@@ -49,15 +49,15 @@ def sides(value: Any) -> Any:
 def of_pictures(config: Mapping[str, Any], place: Path) -> dict[str, Any]:
     """A preprocess_cfg -> arguments of Preprocess, with what theirs does where it says nothing.
     UserError for a way to resize that ours has not."""
-    told = {"interpolation": "bicubic", "resize_mode": "shortest", "fill_color": 0, **OPENAI}
+    told = {**PREPROCESS, "resize_mode": "shortest", "fill_color": 0}
     told |= {key: value for key, value in config.items() if value is not None}
-    mode, how = told["resize_mode"], told["interpolation"]
+    mode = told["resize_mode"]
     if mode not in MODES:
         wants = f"load takes pictures that are resized by {', '.join(MODES)}"
-        raise UserError(f"{wants}; {place / CONFIG} says {mode!r}")
-    how = "bicubic" if how == "random" else how  # which is training's alone
-    found = {key: tuple(told[key]) for key in OPENAI}
-    found |= {"interpolation": how, "mode": MODES[mode], "crop": 1.0}
+        raise UserError(f"{wants}; {place / OPENCLIP_CONFIG} says {mode!r}")
+    found = {key: tuple(told[key]) for key in ("mean", "std")}
+    found |= {"mode": MODES[mode], "crop": 1.0}  # "random" filters are training's alone
+    found["interpolation"] = told["interpolation"].replace("random", "bicubic")
     return found | ({"background": (told["fill_color"],) * 3} if mode == "longest" else {})
 
 

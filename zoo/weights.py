@@ -27,8 +27,8 @@ INDEX = ".index.json"  # names the file of each tensor, where there are several
 FILES = ("model.safetensors", "pytorch_model.bin", "open_clip_model.safetensors",
          "open_clip_pytorch_model.bin", "model.pth")  # fmt: skip
 NAMES = tuple(name for file in FILES for name in (file, f"{file}{INDEX}"))  # in this order
-CONFIGS = ("config.json", "preprocessor_config.json", "processor_config.json",
-           "open_clip_config.json")  # fmt: skip
+CONFIG, OPENCLIP_CONFIG = "config.json", "open_clip_config.json"  # say of which model they are
+CONFIGS = (CONFIG, OPENCLIP_CONFIG, "preprocessor_config.json", "processor_config.json")
 ENDINGS = (".safetensors", ".pth", ".pt", ".bin", ".npz", INDEX)
 DEEPEST = 4  # wrappings that are taken off
 # Where training scripts put the weights; averaged ones first, as timm takes them; last I-JEPA's.
@@ -56,7 +56,7 @@ def find_weights(path: Path) -> Path:
 
 def config_of(file: Path) -> Path:
     """What stands beside a file of weights, and says of which model they are."""
-    return file.with_name(CONFIGS[-1 if file.name.startswith("open_clip") else 0])
+    return file.with_name(OPENCLIP_CONFIG if file.name.startswith("open_clip") else CONFIG)
 
 
 def local(where: str | Path, place: Path) -> Path:
@@ -103,7 +103,7 @@ def fetch(name: str, hint: str = "") -> Path:
 
     try:
         try:
-            get_hf_file_metadata(hf_hub_url(repo, CONFIGS[0], revision=revision or None))
+            get_hf_file_metadata(hf_hub_url(repo, CONFIG, revision=revision or None))
         except HfHubHTTPError:  # an answer: that there is none, or that it is not for all
             pass
         except Exception as error:  # those of whatever library it uses for the network

@@ -1,7 +1,7 @@
 """A table of texts, pictures or sounds -> Splits. All that can be wrong is said here."""
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -127,7 +127,7 @@ def task_of(cells: Sequence[str], given: str | None, where: Any) -> tuple[str, s
             return "numbers", "task: numbers, since labels are fractions (--data.task)"
         values = {float(cell) for cell in some}
         kinds, least, most = len(values), min(values), max(values)
-        if amounts(values, len(some)):
+        if amounts(kinds, least, most, len(some)):
             raise UserError(
                 "data takes labels that are classes or numbers; the whole numbers in "
                 f"{where}, {kinds} different ones from {least:.15g} to {most:.15g} in {len(some)} "
@@ -143,9 +143,9 @@ def task_of(cells: Sequence[str], given: str | None, where: Any) -> tuple[str, s
     return "label", "task: one label each, since they are words (--data.task)"
 
 
-def amounts(values: Collection[float], rows: int) -> bool:
-    """Whether whole numbers in so many rows may be amounts as well as classes, see `MANY`."""
-    kinds, least, most = len(values), min(values), max(values)
+def amounts(kinds: int, least: float, most: float, rows: int) -> bool:
+    """Whether so many whole numbers, the least, the most, in so many rows may be amounts as well as
+    classes, see `MANY`."""
     in_turn = least in (0, 1) and most - least == kinds - 1
     if kinds <= FEW:
         return kinds > 2 and not in_turn and rows < 2 * kinds
