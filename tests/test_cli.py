@@ -474,7 +474,10 @@ def test_predict_formats(house: Path, fake: Any, capsys: pytest.CaptureFixture[s
     }
     assert rows[1].keys() == {"file", "error"}
     text = said(capsys, *words, "--format", "csv", code=1)
-    assert text.splitlines()[:2] == ["file,label,probability,error", "pictures/a.JPG,black,0.7500,"]
+    assert text.splitlines()[:2] == [
+        "file,label,probability,probability_black,error",
+        "pictures/a.JPG,black,0.75,0.75,",
+    ]
     assert said(capsys, *words, "--out", "answers.csv", code=1) == ""
     assert (house / "answers.csv").read_text() == text
     lines = said(capsys, *words, "--format", "jsonl", code=1)

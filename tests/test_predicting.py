@@ -16,6 +16,7 @@ from PIL import Image
 import zoo
 from zoo import cli
 from zoo.cli import predicting
+from zoo.cli.answers import as_text
 from zoo.data import layout
 from zoo.errors import UserError
 from zoo.inputs import PrepareText
@@ -82,12 +83,30 @@ def test_columns_of_a_table_are_kept(saved, capsys):
     assert cli.main(["predict", "model", "t.csv", "--out", "out.csv"]) == 0
     with Path("out.csv").open(newline="", encoding="utf-8") as file:
         out = list(csv.reader(file))
-    assert out[0] == ["id", "message", "note", "given_label", "label", "probability"]
+    names = ["id", "message", "note", "given_label", "label", "probability"]
+    kinds = list(found[0]["probabilities"])
+    assert out[0] == [*names, *(f"probability_{kind}" for kind in kinds)]
     assert [tuple(row[:4]) for row in out[1:]] == rows
+    for row, one in zip(out[1:], found, strict=True):
+        told = dict(zip(kinds, map(float, row[6:]), strict=True))
+        assert told == pytest.approx(one["probabilities"], rel=1e-8)
     assert cli.main(["predict", "model", "t.csv"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 4  # a line each, whatever the texts hold
     says = "input takes a column of t.csv; got 'mesage'; did you mean 'message'?"
     assert says in shown(capsys, "t.csv", "--input", "mesage", code=2)
+
+
+def test_numbers_in_tables_keep_their_digits():
+    tiny = [{"file": "a", "numbers": {"flow": 1.25e-7}}, {"file": "b", "numbers": {"flow": 0.5}}]
+    assert list(as_text(tiny, "csv")) == ["file,flow\na,1.25e-07\nb,0.5\n"]
+    assert list(as_text(tiny, "table")) == ["file  flow\na     1.25e-07\nb     0.5000\n"]
+
+
+def test_a_csv_of_many_classes_has_the_best_alone():
+    answers = [
+        {"label": "c0", "probability": 0.5, "probabilities": {f"c{i}": i for i in range(101)}}
+    ]
+    assert list(as_text(answers, "csv")) == ["label,probability\nc0,0.5\n"]
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet", "tsv"])

@@ -9,6 +9,7 @@ from typing import Any
 from zoo.cli.table import align
 
 SIDE_BY_SIDE = 8  # numbers of an answer; more stand below each other in a table
+MANY = 100  # classes; of more than these a CSV has the told ones' probabilities alone
 APART = ("probabilities", "numbers", "shares", "times", "boxes")  # what makes no one cell
 WIDEST = 60  # characters of a cell in an aligned table; file names and errors are never cut
 OF_A_BOX = ("label", "score", "x0", "y0", "x1", "y1")  # its cells
@@ -17,34 +18,44 @@ OF_A_BOX = ("label", "score", "x0", "y0", "x1", "y1")  # its cells
 def as_rows(
     answers: Iterable[dict[str, Any]], cut: bool = False
 ) -> tuple[list[str], list[list[Any]]]:
-    """Columns and rows of a table without all the probabilities: several labels in one cell, a
-    column for each number, or a row where there are many or each has its time; a row for each
-    box, and one without for a picture that has none."""
+    """Columns and rows of a table: several labels in one cell; a column for each number, or a row
+    where there are many or each has its time; a row for each box, and one without for a picture
+    that has none. One that is `cut` to be read has the probabilities of the told labels alone,
+    others a column for each class, if they are not MANY."""
     flat = []
     for given in answers:
         row = {key: v for key, v in given.items() if key not in APART}
+        all_of = given.get("probabilities", {})
         if "labels" in row:
-            each = (f"{given['probabilities'][name]:.4f}" for name in row["labels"])
+            each = (f"{all_of[name]:.4f}" for name in row["labels"])
             row |= {"labels": "|".join(row["labels"]), "probabilities": "|".join(each)}
         if "boxes" in given:
             flat += [row | corners(one) for one in given["boxes"]] or [row]
             continue
         numbers, times = given.get("numbers") or given.get("shares", {}), given.get("times", [])
-        row = {f"given_{key}" if key in numbers else key: v for key, v in row.items()}
-        if len(numbers) > SIDE_BY_SIDE or times:
+        if not (cut or numbers or len(all_of) > MANY):
+            beside = {f"probability_{name}": p for name, p in all_of.items()}
+            flat.append(apart(row, beside) | beside)
+        elif len(numbers) > SIDE_BY_SIDE or times:
             at = [{"time": time} for time in times] or [{}] * len(numbers)
             flat += [
-                {**row, **when, "number": name, "value": value}
+                {**apart(row, numbers), **when, "number": name, "value": value}
                 for when, (name, value) in zip(at, numbers.items(), strict=True)
             ]
         else:
-            flat.append({**row, **numbers})
+            flat.append(apart(row, numbers) | numbers)
     columns = list(dict.fromkeys(column for row in flat for column in row))
     columns.sort(key="error".__eq__)  # last
     short = [cut and name not in ("file", "error") for name in columns]
     return columns, [
-        [cell(row.get(n), s) for n, s in zip(columns, short, strict=True)] for row in flat
+        [cell(row.get(n), cut, s) for n, s in zip(columns, short, strict=True)] for row in flat
     ]
+
+
+def apart(row: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """A row whose columns do not have these names, but `given_` in front of them."""
+    names = {*names}
+    return {f"given_{key}" if key in names else key: value for key, value in row.items()}
 
 
 def corners(box: dict[str, Any]) -> dict[str, Any]:
@@ -52,10 +63,10 @@ def corners(box: dict[str, Any]) -> dict[str, Any]:
     return dict(zip(OF_A_BOX, (box["label"], box["score"], *box["box"]), strict=True))
 
 
-def cell(value: Any, cut: bool) -> Any:
+def cell(value: Any, rounded: bool, cut: bool) -> Any:
     """A value in a table; `cut` makes it one short line."""
     if isinstance(value, float):
-        return f"{value:.4f}"
+        return readable(value) if rounded else value
     if isinstance(value, (dict, list)):
         value = json.dumps(value, ensure_ascii=False, default=str)
     if value is None:
@@ -64,8 +75,13 @@ def cell(value: Any, cut: bool) -> Any:
     return f"{text[: WIDEST - 1]}…" if cut and len(text) > WIDEST else text
 
 
+def readable(value: float) -> str:
+    """A number with four places, or with four digits where those would hide it."""
+    return f"{value:.4f}" if value == 0 or 1e-3 <= abs(value) < 1e6 else f"{value:.4g}"
+
+
 def as_text(answers: Iterable[dict[str, Any]], style: str) -> Iterator[str]:
-    """JSON lines with all probabilities, each as it is known; or CSV or an aligned table, whole."""
+    """JSON lines, each as it is known; or CSV or an aligned table, whole."""
     if style == "jsonl":
         yield from (f"{json.dumps(row, ensure_ascii=False, default=str)}\n" for row in answers)
         return
