@@ -103,3 +103,11 @@ def test_losses_are_sums_and_counts_of_samples():
 def test_several_says_what_it_takes():
     with pytest.raises(zoo.OptionError, match="heads of one width; got"):
         Several(heads={"a": ClassifyConfig(4, 2), "b": ClassifyConfig(8, 2)})
+
+
+def test_several_heads_answer_no_raw_sample():
+    model = zoo.create("vit_mu_patch8_32", head=None)
+    head = Several(heads={"a": ClassifyConfig(32, 2), "b": ClassifyConfig(32, 3)})
+    model = zoo.Model(model.adapter, model.backbone, head)
+    with pytest.raises(zoo.UserError, match="this one has several heads"):
+        model.predict("a.png")

@@ -82,6 +82,25 @@ def test_stored_tensors_that_follow_are_compared_and_wanted(layout, key):
             zoo.load_state(model, wrong, layout=layout)
 
 
+@pytest.mark.parametrize("name", zoo.list_models("*mu*"))
+def test_a_layout_has_a_place_for_a_model_or_says_so(name):
+    model, given = zoo.create(name), 0
+    for layout in model.record.rules:
+        try:
+            state = model.state_for(layout)
+        except ConversionError:
+            continue
+        zoo.load_state(model, state, layout=layout)
+        given += 1
+    assert given
+
+
+def test_a_table_that_a_layout_has_otherwise_is_named_by_its_shape():
+    model = zoo.create("vit_mu_patch8_32")
+    with pytest.raises(ConversionError, match=r"has \(Y X\) d -> 1 Y X d, not \(17, 32\)"):
+        model.state_for("naflex")
+
+
 def test_masks_in_half_precision_are_taken_and_given_back():
     model = zoo.create("swin_mu_patch4_window4_64")
     state = model.state_for("timm_old")

@@ -257,7 +257,7 @@ def from_theirs(
         given, they = [theirs[name] for name in names], " + ".join(names)
         try:
             pieces = [_ours(rule, tensor, parts) for tensor in given]
-        except EinopsError:  # has not the axes of the form
+        except ConversionError:  # has not the axes of the form
             pieces = [torch.empty(()).to(tensor.dtype) for tensor in given]
         fits = all(piece.shape[1:] == pieces[0].shape[1:] for piece in pieces)
         ours[key] = torch.cat(pieces) if fits and len(pieces) > 1 else pieces[0]
@@ -272,8 +272,7 @@ def from_theirs(
         if rule.piece:
             carried[names[0]] = theirs[names[0]]  # for the shares that no rule takes
     if problems:
-        loading = f"loading {where}" if where else "loading"
-        wants = f"{loading} found {len(problems)} tensors that do not fit"
+        wants = f"{f'loading {where}'.rstrip()} found {len(problems)} tensors that do not fit"
         raise ConversionError(wants, problems, plan.hint[0])
     return ours, carried
 
@@ -292,8 +291,7 @@ def to_theirs(
     # what was carried may be of another size
     theirs |= {n: made for n, made in plan.made.items() if not same(theirs.get(n), made)}
     for key, (rule, names) in plan.rules.items():
-        rows = len(ours[key])
-        equal = [rows // len(names)] * len(names)
+        equal = [len(ours[key]) // len(names)] * len(names)
         sizes = equal if rule.sizes is None else rule.sizes(parts.backbone)
         for name, part in zip(names, ours[key].split(list(sizes)), strict=True):
             part = part.T.contiguous() if rule.transpose and part.ndim == 2 else part
@@ -330,14 +328,17 @@ def _ours(rule: Rule, tensor: Tensor, parts: Parts) -> Tensor:
 
 
 def _shaped(tensor: Tensor, form: str, parts: Parts) -> Tensor:
-    """A tensor in another form. EinopsError where it has not the first form's axes."""
+    """A tensor in another form. ConversionError where it has not the first form's axes."""
     sizes = {axis: int(number) for axis, number in re.findall(r"([a-z]+(\d+))", form)}
     if "H" in form:
         sizes["H"] = parts.backbone.stages[0].block.attn.heads
     if "P" in form or "Y" in form:
         sides = zip("PQYX", (*pair(parts.adapter.patch), *parts.grid), strict=True)
         sizes |= {axis: side for axis, side in sides if axis in form}
-    return rearrange(tensor, form, **sizes)
+    try:
+        return rearrange(tensor, form, **sizes)
+    except EinopsError:
+        raise ConversionError(f"this layout has {form}, not {(*tensor.shape,)}") from None
 
 
 def fault(tensor: Tensor) -> str:
@@ -348,9 +349,8 @@ def fault(tensor: Tensor) -> str:
     if not tensor.is_floating_point():
         return ""
     values = tensor.to(torch.get_default_dtype())
-    if values.sum().isfinite() or values.isfinite().all():  # the sum tells at once, or overflows
-        return ""
-    return "holds NaN or infinity: take an earlier checkpoint"
+    finite = values.sum().isfinite() or values.isfinite().all()  # the sum tells, or overflows
+    return "" if finite else "holds NaN or infinity: take an earlier checkpoint"
 
 
 def same(a: Tensor | None, b: Tensor) -> bool:

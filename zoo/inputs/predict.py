@@ -1,7 +1,7 @@
 """Raw samples through a model, and its answers by name."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -23,10 +23,13 @@ def predict(
 ) -> Any:
     """See `zoo.Model.predict`. The model is left in the mode, training or eval, that it was in."""
     prepare, scale = model.record.preprocess, model.record.scale
-    target = getattr(getattr(model.head, "config", None), "target", "label")
-    if model.head is None or prepare is None or target == "pixels":
+    config = getattr(model.head, "config", None)
+    target = getattr(config, "target", "label")
+    several = isinstance(getattr(config, "heads", None), Mapping)
+    if model.head is None or prepare is None or several or target == "pixels":
         lacks = "no preprocessing in its record" if prepare is None else "no head"
         lacks = "one that rebuilds what is hidden" if target == "pixels" else lacks
+        lacks = "several heads" if several else lacks
         wants = "predict takes a model with a head and preprocessing"
         raise UserError(f"{wants}; this one has {lacks}")
     if not isinstance(batch, Integral) or batch < 1:
