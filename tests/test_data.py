@@ -747,3 +747,30 @@ def test_a_mixed_epoch_is_a_function_of_seed_and_number(pets: Splits):
     assert one[0]["target"].shape[1] == 2
     held = list(images(pets, mix="both").test_dataloader())
     assert held[0]["target"].ndim == 1
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("train_images", "test_images"),
+        ("training_set", "test_set"),
+        ("trn", "tst"),
+        ("train2017", "val2017"),
+        ("images_train", "images_val"),
+        ("Train Data", "Test Data"),
+        ("trainset", "testset"),
+        ("train", "holdout"),
+    ],
+)
+def test_folders_that_may_be_splits_are_a_doubt(tmp_path: Path, names: tuple[str, str]):
+    for name in names:
+        write(tmp_path, f"{name} 4")
+    with pytest.raises(UserError, match="has folders that may be such") as error:
+        read(tmp_path)
+    assert all(name in str(error.value) for name in names)
+
+
+def test_one_class_with_a_word_of_a_split_is_a_class(tmp_path: Path):
+    for name in ("train station", "beach", "training ground"):
+        write(tmp_path, f"{name} 4")
+    assert read(tmp_path).labels == ("beach", "train station", "training ground")

@@ -96,6 +96,17 @@ def test_columns_of_a_table_are_kept(saved, capsys):
     assert says in shown(capsys, "t.csv", "--input", "mesage", code=2)
 
 
+def test_what_pandas_has_for_nothing_is_an_empty_text(saved):
+    frame = pd.DataFrame({"text": pd.array(["a day", pd.NA], dtype="string")})
+    assert saved.predict(frame, column="text") == saved.predict(["a day", ""])
+
+
+def test_numbers_in_a_column_of_texts_are_texts(saved, capsys):
+    Path("t.csv").write_text("id,text\n1,3.14\n2,\n")
+    found = shown(capsys, "t.csv")
+    assert [row["label"] for row in found] == [a["label"] for a in saved.predict(["3.14", ""])]
+
+
 def test_numbers_in_tables_keep_their_digits():
     tiny = [{"file": "a", "numbers": {"flow": 1.25e-7}}, {"file": "b", "numbers": {"flow": 0.5}}]
     assert list(as_text(tiny, "csv")) == ["file,flow\na,1.25e-07\nb,0.5\n"]

@@ -9,7 +9,8 @@ import soundfile
 import zoo
 from zoo import training
 from zoo.errors import UserError
-from zoo.inputs.text import train_tokenizer
+from zoo.inputs import PrepareText
+from zoo.inputs.text import CHARACTERS, read_tokenizer, say_cut, train_tokenizer
 from zoo.training import reading
 
 SMALL = {"model.adapter.dim": 16, "model.backbone.dim": 16, "model.backbone.depth": 1}
@@ -127,3 +128,30 @@ def test_how_a_model_reads_is_read_without_its_weights(sounds, texts, tmp_path, 
     ):
         with pytest.raises(UserError, match=says):
             reading.reading_of(str(place))
+
+
+def test_a_tokenizer_s_own_padding_and_truncation_are_off(tmp_path):
+    from tokenizers import Tokenizer
+
+    made = Tokenizer.from_str(train_tokenizer(["hello world good bad"] * 9, 400))
+    made.enable_truncation(8)
+    made.enable_padding(length=8)
+    made.save(str(tmp_path / "t.json"))
+    for prepare in (
+        PrepareText(read_tokenizer(tmp_path / "t.json"), 64),
+        PrepareText(made.to_str(), 64),  # as an earlier run saved it
+    ):
+        assert prepare.token("pad") not in prepare("hello").tolist()
+        assert not prepare("hello " * 30 + "good").equal(prepare("hello " * 30 + "bad"))
+
+
+def test_of_a_huge_text_its_start_is_read(caplog, monkeypatch):
+    prepare = PrepareText(train_tokenizer(["aa b"] * 9, 300), 16)
+    say_cut.cache_clear()
+    huge = " " * 50 + "b " * 8 + "a" * 5_000_000
+    given: list[int] = []
+    spy = lambda part: given.append(len(part)) or part  # noqa: E731
+    monkeypatch.setitem(PrepareText.load.__globals__, "repair", spy)
+    ids = prepare(huge)
+    assert given == [CHARACTERS] and len(ids) == 16
+    assert ids.equal(prepare(huge[:1000])) and "is cut to its first 16 subwords" in caplog.text

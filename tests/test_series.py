@@ -498,3 +498,24 @@ def test_times_of_a_day_alone_are_refused(tmp_path):
     with pytest.raises(UserError, match=r"data.test takes a date such as 2017-07-01.*got '06:39'"):
         write(tmp_path / "b.csv")
         data.splits(config_of(tmp_path / "b.csv", test="06:39"), 0, "series")
+
+
+def test_the_column_of_dates_is_found_where_its_first_cells_may_be_read_in_two_ways(tmp_path):
+    def german(frame):
+        frame["date"] = pd.to_datetime(frame["date"]).dt.strftime("%d.%m.%Y %H:%M")
+        return frame.rename(columns={"date": "Zeitpunkt"})
+
+    write(tmp_path / "a.csv", 400, german)
+    splits = data.splits(config_of(tmp_path / "a.csv"), 0, "series")
+    told = " ".join(splits.notes)
+    assert "'Zeitpunkt', the only one of dates" in told
+    assert "times are read so that 01.01.2020 00:00 is 2020-01-01" in told
+    write(tmp_path / "b.csv", 200, german)  # up to the ninth of January, or September
+    with pytest.raises(UserError, match=r"which is the month; 'Zeitpunkt' of b\.csv has row"):
+        data.splits(config_of(tmp_path / "b.csv"), 0, "series")
+
+
+def test_times_in_iso_are_read_as_they_are(tmp_path):
+    write(tmp_path / "a.csv")
+    splits = data.splits(config_of(tmp_path / "a.csv"), 0, "series")
+    assert not any("are read so that" in note for note in splits.notes)

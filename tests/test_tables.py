@@ -159,7 +159,7 @@ def test_a_second_split_of_a_name_is_left_out_and_told(tmp_path, caplog):
         ("t.parquet", "no parquet", "cannot be read"),
         ("t.jsonl", "{broken", "cannot be read"),
         ("t.csv", 'text,label\n"a,b\n', "cannot be read"),
-        ("t.xyz", "text", "is no such file"),
+        ("t.xyz", "text", "is none of these"),
     ],
 )
 def test_a_broken_table_is_one_sentence(tmp_path, name, content, sentence):
@@ -340,7 +340,8 @@ def test_doubt_names_the_flag(tmp_path):
     rows = [(f"a {i}", f"b {i}", "xy"[i % 2]) for i in range(8)]
     file = write(tmp_path / "t.csv", ["one", "two", "label"], rows)
     assert "give --data.input COLUMN" in refused(file)
-    file = write(tmp_path / "u.csv", ["text", "kind"], [(f"a {i}", "xy"[i % 2]) for i in range(8)])
+    rows = [(f"a {i}", "xy"[i % 2], i) for i in range(8)]
+    file = write(tmp_path / "u.csv", ["text", "kind", "id"], rows)
     assert "give --data.label COLUMN" in refused(file)
     assert "got 'knd'; did you mean 'kind'" in refused(file, label="knd")
     many = write(tmp_path / "v.csv", ["text", "label"], [(f"a {i}", i) for i in range(300)])
@@ -952,7 +953,10 @@ def test_columns_without_a_name_and_a_cell_are_left_out_and_told(
     file.write_text("\n".join(lines).replace(",", mark) + "\n")
     splits = read(file, label="stars")
     count = names.count("")
-    assert f"left out {count} columns without a name and without a cell" in caplog.text
+    assert (
+        f"left out {count} columns without a name, which are empty or number the rows"
+        in caplog.text
+    )
     assert sorted(splits.train.items.table.column_names) == ["review", "stars"]
     assert splits.labels == ("a", "b") and len(splits.train) + len(splits.val) == 20
     assert by_text(splits)["text 3"] == "b"
@@ -963,3 +967,201 @@ def test_columns_without_a_name_and_a_cell_are_left_out_and_told(
         assert f"1 of {file} have fewer than the header (row 22 has 1 of" in refused(
             file, label="stars"
         )
+
+
+def test_labels_are_in_the_only_other_column(tmp_path):
+    rows = [("xy"[i % 2], f"some words {i}") for i in range(8)]
+    splits = read(write(tmp_path / "t.csv", ["sentiment", "message"], rows))
+    assert splits.labels == ("x", "y") and splits.train.items[0].startswith("some words")
+    assert any("'sentiment', the only other one (--data.label)" in n for n in splits.notes)
+    words = write(tmp_path / "u.csv", ["one", "two"], rows)  # none of them usual
+    assert "give --data.label COLUMN and --data.input COLUMN" in refused(words)
+
+
+def test_texts_and_labels_are_two_columns(tmp_path):
+    said = refused(texts(tmp_path / "t.csv"), input="label")
+    assert said.startswith("data.input and data.label take two columns; both are 'label'")
+
+
+SPLIT = ["train", "Training", "dev", "test"]
+
+
+@pytest.mark.parametrize("kind", ["text", "picture", "scene", "boxes"])
+def test_a_column_of_splits_is_followed(tmp_path, kind):
+    for i in range(24):
+        Image.new("RGB", (16, 16), (i * 9, 0, 0)).save(tmp_path / f"{i}.png")
+        mask = Image.new("L", (16, 16), 0)
+        mask.paste(1, (0, 0, 8, 8 + i % 3))
+        mask.save(tmp_path / f"m{i}.png")
+    told = {
+        "text": ["text", "label"], "picture": ["image", "label"], "scene": ["image", "mask"],
+        "boxes": ["image", "x0", "y0", "x1", "y1", "label"],
+    }[kind]  # fmt: skip
+    cells = {
+        "text": lambda i: (f"text {i}", "ab"[i % 2]),
+        "picture": lambda i: (f"{i}.png", "ab"[i % 2]),
+        "scene": lambda i: (f"{i}.png", f"m{i}.png"),
+        "boxes": lambda i: (f"{i}.png", 1, 2, 9, 9, "ab"[i % 2]),
+    }[kind]
+    rows = [(*cells(i), SPLIT[(i // 2) % 4]) for i in range(24)]
+    more = {"shorter": None, "longer": None, "ignore": None, "share": None}
+    file = write(tmp_path / "t.csv", [*told, "Split"], rows)
+    splits = read(file, kind, **more)
+    sides = {"train": {0, 1}, "val": {2}, "test": {3}}
+    for split, part in splits.rows().items():
+        items = getattr(part.items, "pictures", part.items)
+        assert {(row // 2) % 4 for row in items.order} == sides[split]
+        assert len(part) == 6 * len(sides[split])
+    note = "the column 'Split' of t.csv says which split each row is in"
+    told_so = [n for n in splits.notes if note.replace("t.csv", str(file)) in n]
+    assert len(told_so) == 1 and ": 12 train, 6 val, 6 test (" in told_so[0]
+    held = data.held_out(config(None, test=str(file), **more), splits.labels, kind).test
+    items = getattr(held.items, "pictures", held.items)
+    assert {(row // 2) % 4 for row in items.order} == {3}
+    rows[5] = (*cells(5), "")  # not a column of splits any more
+    splits = read(write(tmp_path / "u.csv", [*told, "Split"], rows), kind, **more)
+    assert not any("says which split" in n for n in splits.notes) and splits.test is None
+
+
+def test_a_label_that_test_alone_has_is_no_class_of_train(tmp_path):
+    rows = [(f"t {i}", "abc"[i % 3 if i > 11 else i % 2], "train" if i < 12 else "test")
+            for i in range(24)]  # fmt: skip
+    said = refused(write(tmp_path / "t.csv", ["text", "label", "split"], rows))
+    assert "takes the 2 classes of the training data (a, b); got 'c'" in said
+
+
+@pytest.mark.parametrize("cells", [[[1, 0, 1], [0, 1, 0]], [[0.1, 0.7], [0.9, 0.2]]])
+def test_lists_that_say_of_each_label_whether_it_holds_are_refused(tmp_path, cells):
+    rows = [{"text": f"t {i}", "label": cells[i % 2]} for i in range(8)]
+    file = tmp_path / "t.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    said = refused(file)
+    assert f"'label' has {len(cells[0])} numbers from 0 to 1 in each" in said and "names" in said
+
+
+@pytest.mark.parametrize("label", ["a|a", "a"])
+def test_one_label_that_each_row_has_is_nothing_to_learn(tmp_path, label):
+    file = write(tmp_path / "t.csv", ["text", "label"], [(f"t {i}", label) for i in range(8)])
+    assert "two classes or more; in" in refused(file, task="labels")
+    rows = [(f"t {i}", "a" if i % 2 else "") for i in range(8)]
+    assert read(write(tmp_path / "u.csv", ["text", "label"], rows), task="labels").labels == ("a",)
+
+
+def test_labels_that_were_read_as_times_are_refused(tmp_path):
+    rows = [{"text": f"t {i} x", "label": f"2020-01-0{1 + i % 2}"} for i in range(8)]
+    file = tmp_path / "t.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert "was read as times: write the table as a CSV" in refused(file)
+    write(tmp_path / "t.csv", ["text", "label"], [row.values() for row in rows])
+    assert read(tmp_path / "t.csv").labels == ("2020-01-01", "2020-01-02")
+
+
+def test_labels_that_are_one_number_are_noted(tmp_path):
+    rows = [(f"t {i}", ("1", "1.0", "2", "02")[i % 4]) for i in range(16)]
+    splits = read(write(tmp_path / "t.csv", ["text", "label"], rows))
+    (note,) = (n for n in splits.notes if "are the same number" in n)
+    assert "'1' and '1.0'" in note and "'02' and '2'" in note and len(splits.labels) == 4
+
+
+@pytest.mark.parametrize("other", ["a\u200b", "\ufeffa", "\u00a0a"])
+def test_characters_that_nobody_sees_make_no_class(tmp_path, other):
+    rows = [(f"t {i}", ("a", other, "b c", "b\u00a0c")[i % 4]) for i in range(16)]
+    splits = read(write(tmp_path / "t.csv", ["text", "label"], rows))
+    assert splits.labels == ("a", "b c")
+    assert any("nor do characters that nobody sees: 8 of train" in n for n in splits.notes)
+    assert "all are empty" in refused(
+        write(tmp_path / "u.csv", ["text", "label"], [(f"t {i}", "\u200b") for i in range(8)])
+    )
+
+
+def test_the_index_of_a_data_frame_is_no_column(tmp_path, caplog):
+    frame = pd.DataFrame({"text": [f"t {i}" for i in range(12)], "label": [*"ab"] * 6})
+    frame.to_csv(tmp_path / "t.csv")
+    splits = read(tmp_path / "t.csv")
+    assert splits.train.items.table.column_names == ["text", "label"]
+    assert "left out 1 columns without a name" in caplog.text
+    frame.sample(frac=1, random_state=0).to_csv(tmp_path / "u.csv")
+    assert len(read(tmp_path / "u.csv").train) == 9
+    frame.set_index(frame.index // 2).to_csv(tmp_path / "v.csv")  # which repeats
+    assert "a column without a name" in refused(tmp_path / "v.csv")
+
+
+def test_blank_lines_in_front_are_no_header(tmp_path):
+    file = texts(tmp_path / "t.csv")
+    file.write_text("\n\r\n  \n" + file.read_text())
+    assert len(read(file).train) == 15
+
+
+@pytest.mark.parametrize("form", ["parquet", "saved", "dict"])
+def test_tables_without_rows_say_so(tmp_path, form):
+    import datasets
+
+    table = datasets.Dataset.from_dict({"text": ["a"], "label": ["b"]}).select([])
+    place = tmp_path / "t"
+    if form == "parquet":
+        place = tmp_path / "t.parquet"
+        pd.DataFrame({"text": pd.Series(dtype=str), "label": pd.Series(dtype=str)}).to_parquet(
+            place
+        )
+    elif form == "saved":
+        table.save_to_disk(place)
+    else:
+        full = datasets.Dataset.from_dict({"text": ["a", "b"], "label": ["b", "c"]})
+        datasets.DatasetDict({"train": full, "test": table}).save_to_disk(place)
+    said = refused(place)
+    assert "takes a table with rows;" in said and str(place) in said
+
+
+def test_texts_that_are_numbers_are_texts(tmp_path):
+    rows = [(i, f"{i}.5", "ab"[i % 2]) for i in range(8)]
+    splits = read(write(tmp_path / "t.csv", ["id", "text", "label"], rows))
+    assert splits.train.items[0] == f"{splits.train.items.order[0]}.5"
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "csv"])
+def test_a_file_that_ends_within_a_row_says_where(tmp_path, ending):
+    file = tmp_path / f"t.{ending}"
+    lines = [json.dumps({"text": f"t {i}", "label": "ab"[i % 2]}) for i in range(6)]
+    if ending == "csv":
+        lines = ["text,label", *(f"t {i},{'ab'[i % 2]}" for i in range(5))]
+    file.write_text("\n".join([*lines, '{"text": "cut' if ending == "jsonl" else '"cut']))
+    said = refused(file)
+    assert ("line 7 is no JSON" in said) if ending == "jsonl" else ("opens a cell in row 6" in said)
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe", "none"])
+def test_what_is_no_table_is_called_what_it_is(tmp_path, kind):
+    place = tmp_path / "x.csv"
+    if kind == "folder":
+        place.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(place)
+    says = {"folder": "is a folder without such", "pipe": "is no regular file",
+            "none": "does not exist"}  # fmt: skip
+    assert says[kind] in refused(place)
+
+
+@pytest.mark.parametrize("share", [1e-9, 0.99999])
+def test_a_share_that_would_leave_a_side_empty_is_told(tmp_path, share):
+    splits = read(texts(tmp_path / "t.csv", 60), val=share)
+    assert any("as near as it gets with both sides filled" in n for n in splits.notes)
+    splits = read(texts(tmp_path / "t.csv", 60), val=0.1)
+    assert not any("as near as it gets" in n for n in splits.notes)
+
+
+@pytest.mark.parametrize("cell", [b"", None])
+def test_an_empty_picture_is_no_file_of_its_name(tmp_path, cell):
+    Image.new("RGB", (8, 8)).save(tmp_path / "3.png")
+    for i in range(8):
+        Image.new("RGB", (8, 8), (i, 0, 0)).save(tmp_path / f"b{i}.png")
+    rows = [
+        {"image": {"bytes": (tmp_path / f"b{i}.png").read_bytes(), "path": f"{i}.png"},
+         "label": "ab"[i % 2]} for i in range(8)
+    ]  # fmt: skip
+    rows[3]["image"]["bytes"] = cell
+    pd.DataFrame(rows).to_parquet(tmp_path / "t.parquet")
+    if cell is None:  # that is how a file is named
+        assert len(read(tmp_path / "t.parquet", "picture").train) == 6
+    else:
+        said = refused(tmp_path / "t.parquet", "picture")
+        assert "1 of 8 cannot be read" in said and "empty" in said

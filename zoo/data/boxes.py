@@ -12,7 +12,7 @@ from zoo.data.box_cells import Told
 from zoo.data.box_sources import sources_in
 from zoo.data.check import look_all
 from zoo.data.pairs import ORDER, Pairs, Source, divided, gather, held_out_source, splits_of, usable
-from zoo.data.splits import Rows, Splits, differ_by_case
+from zoo.data.splits import Rows, Splits, nearly_alike
 from zoo.errors import UserError
 from zoo.inputs import Boxed, order_labels
 from zoo.inputs.boxes import boxes_of, check_bounds
@@ -183,5 +183,5 @@ def finish(
             raise UserError("data.train takes pictures with boxes; those that are left have none")
         if not any(each):
             notes.append(f"{split} has no boxes: its ap is -1")
-    notes += differ_by_case(labels)
+    notes += nearly_alike(labels)
     return splits_of(labels, data, "boxes", notes, bad)

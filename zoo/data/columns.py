@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from zoo.data.layout import ENDINGS
+from zoo.data.layout import ENDINGS, SPLIT_NAMES
 from zoo.errors import UserError, suggest
 from zoo.inputs.names import listed
 
@@ -18,6 +18,7 @@ NAMES = {  # what columns are usually called, the surest first
     "mask": ("mask", "masks", "mask_path", "segmentation", "annotation", "label"),
     "boxes": ("boxes", "objects", "bboxes", "annotations"),
     "label": ("label_name", "label", "labels", "target", "class", "category", "y", "classes"),
+    "split": ("split", "subset", "partition"),
 }
 PLURAL = {"mask": "masks", "boxes": "boxes", "label": "labels"}
 SURE = {"image", "audio", "file_name", "label_name"}  # whatever other usual names there are
@@ -45,16 +46,27 @@ def recognise(table: Any, kind: str, config: Any, where: Any) -> Columns:
     label = config.label
     if label is None:
         usual = usual_in(names, "label")
-        if not usual:
+        others = [n for n in names if n != config.input and n not in usual_in(names, kind)]
+        if not usual and len(names) == 2 and len(others) == 1:
+            label = others[0]
+            notes.append(f"labels are in the column {label!r}, the only other one (--data.label)")
+        elif not usual:
             more = config.input is None and not usual_in(names, kind)
             also = f" and --data.input COLUMN (the {kind}s)" if more else ""
             raise UserError(
                 f"data takes a column of labels; {where} has {listed(names)}, none of a usual "
                 f"name ({', '.join(NAMES['label'])}): give --data.label COLUMN{also}"
             )
-        label = surest(usual, "labels", where, "--data.label")
-        notes.append(f"labels are in the column {label!r}, by its name (--data.label)")
+        else:
+            label = surest(usual, "labels", where, "--data.label")
+            notes.append(f"labels are in the column {label!r}, by its name (--data.label)")
     check_column(names, label, where, "data.label")
+    if label == config.input:
+        wants = "data.input and data.label take two columns"
+        raise UserError(f"{wants}; both are {label!r}: give another --data.label or --data.input")
+    if is_time(table, label):
+        wants = f"--data.label takes a column of texts or numbers; {label!r} of {where} was read as"
+        raise UserError(f"{wants} times: write the table as a CSV, where cells stay texts")
     given, note = input_of(table, kind, config.input, where, "--data.input", label)
     return Columns(given, label, (*notes, *([note] if note else [])))
 
@@ -85,6 +97,9 @@ def input_of(
     if given is None:
         fitting = [n for n in names if n != label and holds(table, n) == kind]
         usual = usual_in(fitting, kind)
+        if kind == "text" and not usual:  # numbers that are written out, as in messages
+            written = [n for n in names if n != label and holds(table, n) == "number"]
+            usual = [n for n in usual_in(written, kind) if is_string(table, n)]
         if not usual and len(fitting) != 1:
             has = listed(fitting) if fitting else f"{listed(names)}, none of it {kind}s"
             times = [n for n in names if n != label and kind == "text" and is_time(table, n)]
@@ -100,6 +115,11 @@ def input_of(
         wants = f"{flag} takes a column of texts; {given!r} of {where} was read as times"
         raise UserError(f"{wants}: write the table as a CSV, where cells stay texts")
     return given, ""
+
+
+def is_string(table: Any, name: str) -> bool:
+    """Whether the cells of a column are texts, as all of a CSV are."""
+    return getattr(table.features[name], "dtype", "") == "string"
 
 
 def is_time(table: Any, name: str) -> bool:
@@ -219,9 +239,30 @@ def firsts(table: Any, column: str) -> list[int]:
 
 
 def lists(table: Any, column: str) -> str | None:
-    """The task "labels" where a column holds lists, else None."""
-    cells = (cell for cell in table[column][:LOOKED_AT] if cell is not None)
-    return "labels" if isinstance(next(cells, None), (list, tuple)) else None
+    """The task "labels" where a column holds lists, else None. UserError for lists of as many
+    numbers each, which say of each label whether it holds, or how surely."""
+    cells = [cell for cell in table[column][:LOOKED_AT] if cell is not None]
+    if not cells or not isinstance(cells[0], (list, tuple)):
+        return None
+    named = getattr(getattr(table.features[column], "feature", None), "names", None)
+    every = [number for cell in cells for number in cell] if len({*map(len, cells)}) == 1 else []
+    scores = bool(every) and all(isinstance(n, (int, float)) and 0 <= n <= 1 for n in every)
+    if scores and len(cells[0]) > 1 and named is None:
+        wants = f"data takes lists of the labels that hold; {column!r} has {len(cells[0])} numbers"
+        raise UserError(f"{wants} from 0 to 1 in each, such as {list(cells[0])[:8]}: write names")
+    return "labels"
+
+
+def splits_told(table: Any, where: Any) -> tuple[list[str], list[str]]:
+    """The split of each row, where a column of a usual name says it for all rows, some of which are
+    train, and the note on it; nothing for any other table."""
+    for name in usual_in(table.column_names, "split"):
+        found = [SPLIT_NAMES.get(cell.strip().lower(), "") for cell in cells_of(table, name)]
+        if all(found) and "train" in found and len({*found}) > 1:
+            counts = ", ".join(f"{found.count(side)} {side}" for side in dict.fromkeys(found))
+            what = f"the column {name!r} of {where} says which split each row is in"
+            return found, [f"{what}: {counts} (rename it if it is not meant)"]
+    return [], []
 
 
 def usual_in(names: Sequence[str], what: str) -> list[str]:

@@ -3,31 +3,42 @@
 import contextlib
 import csv
 import itertools
+import json
 from pathlib import Path
 
 from zoo.errors import UserError
 from zoo.inputs.names import listed
 
+AS_UTF8 = 'save it as such, which Excel calls "CSV UTF-8"'
+
 
 def head_of(file: Path) -> tuple[str, list[str]]:
     """A CSV or TSV file -> what stands between its cells (`,`, or `;` or a tab where the header has
-    no comma), and its columns, "" for those that have neither a name nor a cell, as spreadsheets
-    leave them. UserError for columns that cannot be told apart, for a first row that is longer than
-    the header, and for what is no UTF-8."""
+    no comma), and its columns, "" for those without a name that have no cell, as spreadsheets leave
+    them, or a number of its own in each row, as data frames write their index. UserError for
+    columns that cannot be told apart, for a first row that is longer than the header, and for what
+    is no UTF-8."""
     try:
         with file.open(newline="", encoding="utf-8-sig") as text:
-            line = text.readline()
+            start, line = 0, text.readline()
+            while line and not line.strip(" \r\n"):  # no row
+                start, line = text.tell(), text.readline()
             others = [mark for mark in "\t;" if mark in line] if "," not in line else []
             separator = "\t" if file.suffix.lower() == ".tsv" else [*others, ","][0]
-            text.seek(0)
+            text.seek(start)
             rows = csv.reader(text, delimiter=separator)
             header, first = next(rows, []), next(rows, [])
             bare = {i for i, name in enumerate(header) if not name.strip()}
             bare = bare if len(bare) < len(header) else set()
+            numbers: dict[int, set[str]] = {i: set() for i in bare}
             for row in itertools.chain([first], rows) if bare else ():
-                bare = {i for i in bare if not "".join(row[i : i + 1]).strip()}
+                for i in bare if row else ():
+                    cell = "".join(row[i : i + 1]).strip()
+                    index = cell.isdecimal() and cell not in numbers[i]
+                    bare = bare if index or not cell else bare - {i}
+                    numbers[i].add(cell)
     except UnicodeDecodeError as error:
-        raise UserError(f"a table is UTF-8 text; {file} is not: save it as such") from error
+        raise UserError(f"a table is UTF-8 text; {file} is not: {AS_UTF8}") from error
     except csv.Error as error:
         raise UserError(f"a table is text in rows; {file} is not: {error}") from error
     if len(first) > len(header):
@@ -57,6 +68,20 @@ def short_rows(file: Path) -> list[str]:
     return short
 
 
+def fault_in_json(file: Path) -> str:
+    """The first line of a file of JSON lines that is no JSON, and why; "" where that is not found,
+    as for JSON of several lines."""
+    with file.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            try:
+                json.loads(line or b"null") if line.strip() else None
+            except UnicodeDecodeError:
+                return f"line {number} is no UTF-8: save it as such"
+            except ValueError as error:
+                return f"line {number} is no JSON ({error}): complete or delete it"
+    return ""
+
+
 def fault_in(file: Path) -> str:
     """What keeps a CSV or TSV file from being read, with its row; "" where that is not found."""
     with file.open("rb") as lines:
@@ -64,7 +89,7 @@ def fault_in(file: Path) -> str:
             try:
                 line.decode()
             except UnicodeDecodeError:
-                return f"line {number} is no UTF-8: save it as such"
+                return f"line {number} is no UTF-8: {AS_UTF8}"
     (separator, header), row = head_of(file), 0
     with file.open(newline="", encoding="utf-8-sig") as text:
         try:

@@ -44,6 +44,8 @@ def divide(
         raise UserError(f"data.{split} takes a share of train; {share} of {len(train)} {what} "
                         f"leaves one side empty: {why_empty(train, config, what)}")  # fmt: skip
     rest = sorted({*range(len(train))} - {*drawn})
+    if isinstance(share, float) and round(share * len(train)) in (0, len(train)):
+        how += ", which is as near as it gets with both sides filled"
     said = f"{split} is {len(drawn)} of the {len(train)} {what} of train ({share}), {how}"
     return train.pick(drawn), train.pick(rest), said
 

@@ -15,6 +15,7 @@ from zoo.data.columns import (
     lists,
     number_in,
     recognise,
+    splits_told,
 )
 from zoo.data.divide import check_sides, divide
 from zoo.data.folder import share_or_path
@@ -55,6 +56,7 @@ def table_splits(config: Any, seed: int, kind: str) -> Splits:
     if "train" not in tables:
         raise UserError(f"data.train takes a source with a train split; {config.train} has none")
     roots = {split: place_of(config.train, split) for split in tables}
+    sides, told = splits_told(tables["train"], roots["train"]) if len(tables) == 1 else ([], [])
     shares: dict[str, float | str] = {}
     for split in ("test", "val"):
         given = share_or_path(getattr(config, split), f"data.{split}")
@@ -63,16 +65,19 @@ def table_splits(config: Any, seed: int, kind: str) -> Splits:
         elif isinstance(given, Path):
             tables[split] = first_of(given, split, f"data.{split}")
             roots[split] = place_of(given, split)
-        elif given is not None and split not in tables:
+        elif given is not None and split not in (*tables, *sides):
             shares[split] = given
     columns = recognise(tables["train"], kind, config, roots["train"])
     cells = cells_of(tables["train"], columns.label)
     task, why = task_of(cells, config.task or lists(tables["train"], columns.label), roots["train"])
+    if sides:
+        cells = [cell for cell, side in zip(cells, sides, strict=True) if side == "train"]
     labels = labels_in(cells, task, columns.label, roots["train"])
-    notes = [*columns.notes, why]
-    blank = sum(cell != cell.strip() for cell in cells)
+    notes = [*columns.notes, why, *told]
+    blank = sum(cell != clean_label(cell) for cell in cells)
     if blank and task != "numbers":
-        notes.append(f"blanks around labels do not count: {blank} of train have some")
+        what = "blanks around labels do not count, nor do characters that nobody sees"
+        notes.append(f"{what}: {blank} of train have some")
     if task != "numbers" and (words := [label for label in labels if is_missing(label)]):
         hint = "empty the cells where that stands for no label"
         notes.append(f"{listed(words)} is taken for a class: {hint}")
@@ -83,6 +88,8 @@ def table_splits(config: Any, seed: int, kind: str) -> Splits:
         )
         skipped += bad
         notes += doubtful(tables[split], roots[split], split)
+    if sides:
+        data = apart(data.pop("train"), sides) | data
     for key in ("group", "time"):
         if getattr(config, key) is not None:
             names, name = tables["train"].column_names, getattr(config, key)
@@ -100,12 +107,26 @@ def table_held_out(config: Any, labels: Sequence[str], kind: str) -> Splits:
     """The table `config.test` alone, under the labels of a model -> Splits with `test`."""
     table = first_of(config.test, "test", "data.test")
     given = place_of(config.test, "test")
+    sides, told = splits_told(table, given)
     columns = recognise(table, kind, config, given)
     task, _ = task_of(
         cells_of(table, columns.label), config.task or lists(table, columns.label), given
     )
     rows, bad = rows_of(table, given, columns, tuple(labels), task, kind, config.on_bad)
-    return finish(tuple(labels), {"test": rows}, task, list(columns.notes), bad, kind)
+    if sides:
+        each = apart(rows, sides)
+        rows = each.get("test") or each["val"]
+    return finish(tuple(labels), {"test": rows}, task, [*columns.notes, *told], bad, kind)
+
+
+def apart(rows: Rows, sides: Sequence[str]) -> dict[str, Rows]:
+    """The rows of a table, the split of each row of that table -> the rows of each split."""
+    order = rows.items.order  # type: ignore[attr-defined]  # they are a Column
+    found = {
+        split: rows.pick(i for i, row in enumerate(order) if sides[row] == split)
+        for split in ("train", "val", "test")
+    }
+    return {split: part for split, part in found.items() if len(part)}
 
 
 def first_of(path: Any, split: str, key: str) -> Any:
@@ -118,7 +139,7 @@ def task_of(cells: Sequence[str], given: str | None, where: Any) -> tuple[str, s
     """Labels as they are written, what the config says -> a task, and the note on it."""
     some = [cell for cell in cells if cell]
     if given is not None:
-        return given, f"task: {given}, as asked for, or since each has a list (--data.task)"
+        return given, f"task: {given} (--data.task)"
     if any("|" in cell for cell in some):
         return "labels", "task: several labels each, since there are | among them (--data.task)"
     if some and all(is_number(cell) for cell in some):
@@ -158,7 +179,7 @@ def labels_in(cells: Sequence[str], task: str, column: str, where: Any) -> tuple
         return (column,)
     words = (word for cell in cells for word in (cell.split("|") if task == "labels" else [cell]))
     labels = order_labels(word for word in words if clean_label(word))
-    if len(labels) < 2 and task == "label":
+    if len(labels) < 2 and (task == "label" or not labels or all(map(clean_label, cells))):
         only = f"all are {labels[0]!r}" if labels else "all are empty"
         raise UserError(f"data.train takes labels of two classes or more; in {where} {only}")
     return labels

@@ -1,8 +1,9 @@
 """What lies in a folder: splits, classes, pictures or sounds. Nothing is opened here."""
 
 import os
+import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from zoo.errors import UserError, suggest
@@ -24,6 +25,7 @@ SPLIT_NAMES = {
     "test": "test",
     "testing": "test",
 }
+NEARLY = {**SPLIT_NAMES, "trn": "train", "tst": "test", "holdout": "test", "heldout": "test"}
 MACHINE_MADE = frozenset(  # by systems, file servers and archivers; compared in small letters
     {
         "#recycle", "#snapshot", "$recycle.bin", "@eadir", "@recently-snapshot", "@recycle", "@tmp",
@@ -98,7 +100,8 @@ def find_splits(root: Path, key: str, kind: str = "picture") -> tuple[dict[str, 
             both = f"{splits[split].name} and {folder.name}"
             raise UserError(f"{key} takes one {split} folder; {root} has two, {both}: keep one")
         splits[split] = folder
-    if not splits:
+    alike = nearly_splits(others, splits)
+    if not splits and not alike:
         return {"train": root}, _beside(root)
     nested = "train" in splits and bool(sub_folders(splits["train"]))
     if not others or (nested and len(splits) > 1):
@@ -107,6 +110,12 @@ def find_splits(root: Path, key: str, kind: str = "picture") -> tuple[dict[str, 
         if others:
             notes.append(f"{root}: left out {listed(f.name for f in others)}, which is no split")
         return splits, notes
+    if alike:
+        raise UserError(
+            f"{key} takes {takes(kind)}, or train, val and test folders of such; {root} has "
+            f"folders that may be such ({listed(f.name for f in (*named, *alike))}): name them "
+            "train, val and test, or as the classes that they are"
+        )
     if list(splits) == ["train"] and not nested:
         return {"train": root}, [
             f"{root}: {splits['train'].name} is taken for a class, not a split"
@@ -115,6 +124,17 @@ def find_splits(root: Path, key: str, kind: str = "picture") -> tuple[dict[str, 
         f"{key} takes {takes(kind)}, or train, val and test folders of such; {root} mixes "
         f"{listed(f.name for f in named)} with {listed(f.name for f in others)}: keep one kind"
     )
+
+
+def nearly_splits(folders: Sequence[Path], known: Collection[str] = ()) -> list[Path]:
+    """The folders that have a split's name as one of their words (train_images, val2017), if
+    several splits are there, or one beside those that are `known`."""
+    found: dict[Path, str] = {}
+    for folder in folders:
+        words = re.split(r"[^a-z]+", folder.name.lower().replace("set", " "))
+        for split in (NEARLY[word] for word in words if word in NEARLY):
+            found[folder] = split
+    return [*found] if len({*found.values(), *known}) > 1 else []
 
 
 def find_files(

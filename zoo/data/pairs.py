@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from zoo.data.check import duplicate_notes
+from zoo.data.columns import splits_told
 from zoo.data.divide import check_sides, divide
 from zoo.data.folder import share_or_path
 from zoo.data.layout import files_below, is_kind
@@ -18,17 +19,8 @@ from zoo.inputs.scene import Pair
 
 ORDER = ("train", "val", "test")
 ONE = {"masks": "mask", "instances": "picture of numbers"}  # in words
-PICTURED = {
-    "",
-    "img",
-    "im",
-    "image",
-    "picture",
-    "photo",
-    "rgb",
-    "input",
-    "sat",
-}  # around their names
+# around their names
+PICTURED = {*"img im image picture photo rgb input sat".split()}
 
 
 @dataclass(frozen=True)
@@ -92,6 +84,9 @@ def gather(config: Any, sources_in: Finder) -> tuple[dict[str, Source], dict[str
     sources, notes = sources_in(config.train, "data.train", config)
     if "train" not in sources:
         raise UserError(f"data.train takes a source with a train split; {config.train} has none")
+    if len(sources) == 1:
+        sources, told = by_column(sources["train"])
+        notes += told
     shares: dict[str, float | str] = {}
     for split in ("test", "val"):
         given = share_or_path(getattr(config, split), f"data.{split}")
@@ -106,9 +101,26 @@ def gather(config: Any, sources_in: Finder) -> tuple[dict[str, Source], dict[str
     return sources, shares, notes
 
 
+def by_column(source: Source) -> tuple[dict[str, Source], list[str]]:
+    """A source -> that of each split, where a column of its table tells them, and the note."""
+    root, pairs = source
+    if not isinstance(pairs.pictures, Column):
+        return {"train": source}, []
+    sides, notes = splits_told(pairs.table, root)
+    each = [sides[row] for row in pairs.order] if sides else ["train"] * len(pairs)
+    return {
+        split: Source(root, pairs.pick(i for i, side in enumerate(each) if side == split))
+        for split in ORDER
+        if split in each
+    }, notes
+
+
 def held_out_source(config: Any, sources_in: Finder) -> tuple[Source, list[str]]:
     """What `config.test` holds alone, and notes."""
     found, notes = sources_in(config.test, "data.test", config)
+    if len(found) == 1:
+        found, told = by_column(next(iter(found.values())))
+        notes += told
     return found.get("test") or found.get("val") or next(iter(found.values())), notes
 
 

@@ -14,7 +14,7 @@ from zoo.data.table import read_tables
 from zoo.errors import UserError
 from zoo.inputs.names import listed, user_path
 from zoo.inputs.series import Window, numbers_of
-from zoo.inputs.times import CLOCK, check_steps, local, moments_of, shown, zone_of
+from zoo.inputs.times import CLOCK, EitherWayError, check_steps, local, moments_of, shown, zone_of
 
 TIMES = ("date", "datetime", "time", "timestamp", "ds", "day", "week", "month", "quarter", "year")
 
@@ -150,6 +150,8 @@ def read_series(path: Any, key: str, config: Any, target: str | None = None) -> 
         notes.append(f"columns {what} are left out: {listed(left)}")
     cells = list(table[time])
     moments, zone = moments_of(cells, f"{time!r} of {where.name}"), zone_of(cells)
+    if str(cells[0])[:10] != (first := shown(moments[0], zone))[:10]:
+        notes.append(f"times are read so that {cells[0]} is {first}")
     if zone:
         notes.append(f"times, and dates such as --data.test, are those of {zone}")
     order = np.argsort(moments, kind="stable")
@@ -190,6 +192,8 @@ def are_dates(table: Any, name: str) -> bool:
     """Whether the first cells of a column are dates."""
     try:
         moments_of(list(table[:LOOKED_AT][name]), name)
+    except EitherWayError:  # later ones may tell which
+        return True
     except UserError:
         return False
     return True

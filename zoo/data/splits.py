@@ -5,6 +5,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Self
 
@@ -45,7 +46,7 @@ class Column(Sequence[Any]):
     def __getitem__(self, row: Any) -> Any:
         cell = self.table[self.order[row]][self.name]
         if isinstance(cell, dict):  # how `datasets` stores a file: its bytes, or where it is
-            cell = cell.get("bytes") or cell.get("path")
+            cell = cell.get("path") if cell.get("bytes") is None else cell["bytes"]
         if self.folder is None and cell is None:
             return ""  # a missing text is an empty one
         if self.folder is None or not isinstance(cell, str):
@@ -224,14 +225,14 @@ def labels_of(target: Any) -> list[int]:
 
 
 def histogram(labels: Sequence[str], train: Rows | None) -> list[str]:
-    """A note on how many rows each class has in train, the largest first, and that of
-    `differ_by_case`. Nothing for numbers."""
+    """A note on how many rows each class has in train, the largest first, and those of
+    `nearly_alike`. Nothing for numbers."""
     counts = [] if train is None else list(zip(train.counts(), labels, strict=True))
     counts = sorted((pair for pair in counts if pair[0]), key=lambda pair: -pair[0])
     if not counts:
         return []
     each = listed((f"{n} {name}" for n, name in counts), 8)
-    return [f"train has {each}", *differ_by_case(labels)]
+    return [f"train has {each}", *nearly_alike(labels)]
 
 
 def uneven(train: Rows | None) -> bool:
@@ -240,15 +241,26 @@ def uneven(train: Rows | None) -> bool:
     return bool(counts) and max(counts) >= UNEVEN * min(counts)
 
 
-def differ_by_case(labels: Sequence[str]) -> list[str]:
-    """A note on classes whose names are one but for capitals, as they are where people type them;
-    they are kept apart, since some data mean it so (letters)."""
-    alike: dict[str, list[str]] = defaultdict(list)
-    for label in labels:
-        alike[label.casefold()].append(label)
-    pairs = [" and ".join(map(repr, names)) for names in alike.values() if len(names) > 1]
+def nearly_alike(labels: Sequence[str]) -> list[str]:
+    """Notes on classes whose names are one but for capitals, as they are where people type them, or
+    one number; they are kept apart, since some data mean it so (letters, codes)."""
+    notes = []
     more = "each is a class of its own: write them alike if they are one"
-    return [f"labels {listed(pairs)} differ by case alone, and {more}"] if pairs else []
+    for how, plain in (("differ by case alone", str.casefold), ("are the same number", by_value)):
+        alike: dict[str, list[str]] = defaultdict(list)
+        for label in labels:
+            alike[plain(label)].append(label)
+        pairs = [" and ".join(map(repr, names)) for names in alike.values() if len(names) > 1]
+        notes += [f"labels {listed(pairs)} {how}, and {more}"] if pairs else []
+    return notes
+
+
+def by_value(label: str) -> str:
+    """A number in its shortest form ("01.0" -> "1"), any other label as it is."""
+    try:
+        return f"{Decimal(label).normalize():f}"
+    except ArithmeticError:
+        return label
 
 
 def target_name(target: Any, labels: Sequence[str]) -> str:

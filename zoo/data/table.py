@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zoo.data.columns import MISSING
-from zoo.data.delimited import fault_in, head_of, short_rows
+from zoo.data.delimited import fault_in, fault_in_json, head_of, short_rows
 from zoo.data.layout import SPLIT_NAMES
 from zoo.errors import UserError
 from zoo.inputs.names import listed, user_path
@@ -24,6 +24,11 @@ READERS = {
     ".csv": "csv", ".tsv": "csv", ".jsonl": "json", ".ndjson": "json", ".json": "json",
     ".parquet": "parquet",
 }  # fmt: skip
+FAULTS = {
+    ".csv": fault_in, ".tsv": fault_in, ".jsonl": fault_in_json, ".ndjson": fault_in_json,
+}  # fmt: skip
+# how readers say that there are none, beside StopIteration and IndexError
+WITHOUT_ROWS = ("corresponds to no data", "BatchSize must be greater than 0")
 METADATA = "metadata"
 DISK = (  # what the system says of a place that cannot be written
     errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EEXIST,
@@ -72,16 +77,19 @@ def read_tables(path: str | os.PathLike[str], key: str) -> "dict[str, Dataset]":
             elif file.is_file() and file.suffix.lower() in READERS:
                 found = _read(datasets, file)
             else:
-                got = "is no such file" if file.exists() else "does not exist"
+                got = "is none of these" if file.is_file() else "is no regular file"
+                got = "is a folder without such" if file.is_dir() else got
+                got = got if file.exists() else "does not exist"
                 raise UserError(f"{key} takes {TAKES}; {path} {got}")
         except UserError:
             raise
         except Exception as error:  # its readers raise pandas', pyarrow's and bare ones
-            if "corresponds to no data" in str(error) or isinstance(error, StopIteration):
-                raise UserError(f"{key} takes a table with rows; {path} has none") from error
             cause = error.__cause__ or error
-            csv_file = file.is_file() and READERS.get(file.suffix.lower()) == "csv"
-            found = fault_in(file) if csv_file else ""
+            told = any(sign in str(cause) for sign in WITHOUT_ROWS)
+            if told or isinstance(error, (StopIteration, IndexError)):
+                raise UserError(f"{key} takes a table with rows; {path} has none") from error
+            look = FAULTS.get(file.suffix.lower()) if file.is_file() else None
+            found = "" if look is None else look(file)
             reason = found or (str(cause).strip().splitlines() or [type(cause).__name__])[0]
             raise UserError(f"{key} takes {TAKES}; {path} cannot be read: {reason}") from error
     tables = _by_split(found if isinstance(found, dict) else {"train": found}, path, key)
@@ -122,7 +130,8 @@ def _read(datasets: Any, file: Path) -> "Dataset":
             raise UserError(f"a table has as many cells in each row; {got}: add what they lack, "
                             f"empty cells too")  # fmt: skip
     if bare:
-        log.warning("%s: left out %d columns without a name and without a cell", file, len(bare))
+        what = "columns without a name, which are empty or number the rows"
+        log.warning("%s: left out %d %s", file, len(bare), what)
         table = table.remove_columns([header[i] for i in bare])
     return with_points(table, file) if options.get("sep") == ";" else table
 

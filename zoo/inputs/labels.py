@@ -1,8 +1,10 @@
 """The one map from a class's name to its number, made from the training data.
 
-A name is written in Unicode's composed form (NFC) without blanks around it, so that two names
-that look alike are one class; inner blanks and capitals count. Names that are numbers come first,
-by value (2, 10, 100); all others follow in the order of their characters' code points.
+A name is written in Unicode's composed form (NFC), without blanks around it and without characters
+that nobody sees (byte order marks, zero-width spaces), and each of its blanks is a plain one, so
+that two names that look alike are one class; inner blanks and capitals count. Names that are
+numbers come first, by value (2, 10, 100); all others follow in the order of their characters' code
+points.
 """
 
 import re
@@ -14,12 +16,14 @@ from zoo.errors import UserError, suggest
 from zoo.inputs.names import listed
 
 _NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]+)?")
+_UNSEEN = dict.fromkeys(map(ord, "\u200b\u2060\ufeff\u00ad"))
+_BLANKS = dict.fromkeys(map(ord, "\u00a0\u2007\u202f"), " ")  # those that break no line
 _LISTED = 10  # more than elsewhere: the right name is likely to be among them
 
 
 def clean_label(name: str) -> str:
-    """A class's name as it is stored: composed, without blanks around it."""
-    return unicodedata.normalize("NFC", name).strip()
+    """A class's name as it is stored: composed, without blanks around it or unseen characters."""
+    return unicodedata.normalize("NFC", name.translate(_UNSEEN | _BLANKS)).strip()
 
 
 def order_labels(names: Iterable[str]) -> tuple[str, ...]:

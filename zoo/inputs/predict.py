@@ -14,6 +14,7 @@ from zoo.inputs.names import listed
 from zoo.inputs.prepare import Prepare
 
 BEYOND = "the model's answer to it is no number: its values are too far from those of train"
+MISSING = ("NAType", "NaTType")  # of pandas, beside NaN
 FILES = (".txt", ".csv", ".tsv", ".json", ".jsonl", ".parquet")
 
 
@@ -94,10 +95,12 @@ def columns_of(source: Any) -> list[str] | None:
 
 
 def cell_of(cell: Any) -> Any:
-    """A cell as a sample: the file that a dict of `datasets` stands for, None for pandas' NaN."""
+    """A cell as a sample: the file that a dict of `datasets` stands for, None for what pandas has
+    where there is nothing."""
     if isinstance(cell, dict) and {"bytes", "path"} & cell.keys():
-        return cell.get("bytes") or cell.get("path")
-    return None if isinstance(cell, float) and math.isnan(cell) else cell
+        return cell.get("path") if cell.get("bytes") is None else cell["bytes"]
+    missing = type(cell).__name__ in MISSING or (isinstance(cell, float) and math.isnan(cell))
+    return None if missing else cell
 
 
 def attempt(prepare: Prepare, source: Any, on_bad: str) -> tuple[Tensor, Any] | str:

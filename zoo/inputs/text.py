@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 SPECIAL = {"pad": "[PAD]", "unknown": "[UNK]", "class": "[CLS]", "mask": "[MASK]"}
+CHARACTERS = 100_000  # of a text are read, or more: a tokenizer takes 200 bytes for each
 log = logging.getLogger("zoo")
 MASKED = {"none": 0.0, "light": 0.1, "strong": 0.25}  # share of subwords hidden while training
 
@@ -48,9 +49,10 @@ class PrepareText(Prepare, kind="text"):
         if not isinstance(source, str):
             got = "None" if source is None else f"{source!r} ({type(source).__name__})"
             raise UserError(f"a text model takes text; got {got}: give it as text")
-        text = repair(source).strip()
-        ids = _tokenizer(self.tokenizer).encode(text, add_special_tokens=False).ids
-        if len(ids) >= self.length:
+        text, most = source.strip(), max(CHARACTERS, 100 * self.length)
+        tokenizer = _tokenizer(self.tokenizer)
+        ids = tokenizer.encode(repair(text[:most]), add_special_tokens=False).ids
+        if len(ids) >= self.length or len(text) > most:
             say_cut(self.length)
         return torch.tensor([self.token("class"), *ids][: self.length])
 
@@ -116,6 +118,8 @@ def _tokenizer(text: str) -> "Tokenizer":
     missing = [word for word in SPECIAL.values() if tokenizer.token_to_id(word) is None]
     if missing:
         raise UserError(f"a tokenizer has the tokens {', '.join(missing)}; this one lacks them")
+    tokenizer.no_padding()  # its file may ask for both, at lengths of its own
+    tokenizer.no_truncation()
     return tokenizer
 
 
@@ -137,7 +141,8 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int) -> str:
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
-    tokenizer.train_from_iterator((repair(text or "").strip() for text in texts), trainer)
+    starts = (repair((text or "").strip()[:CHARACTERS]) for text in texts)
+    tokenizer.train_from_iterator(starts, trainer)
     return tokenizer.to_str()
 
 

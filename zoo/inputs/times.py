@@ -22,6 +22,10 @@ COMMA = re.compile(r"\s*[+-]?\d[\d.]*,\d+([eE][+-]?\d+)?\s*")  # 1,51 and 1.234,
 OFTEN = 10  # one time in so many that is there again is no slip
 
 
+class EitherWayError(UserError):
+    """Dates of which each may be read with the day first or the month first."""
+
+
 def floats(cells: Any) -> np.ndarray:
     """A pandas series -> (T,) float64, NaN for what is no number."""
     import pandas
@@ -41,7 +45,7 @@ def moments_of(cells: Sequence[Any], where: str) -> np.ndarray:
     """A column of dates (days as 20200131 too) -> (T,) datetime64, UTC; of numbers -> (T,) float64.
 
     Dates are ISO 8601, else as the first is written. UserError that names the rows of others, of
-    times without a day, and where month and day may be either.
+    times without a day, and (EitherWayError) where month and day may be either.
     """
     import pandas
 
@@ -69,7 +73,7 @@ def moments_of(cells: Sequence[Any], where: str) -> np.ndarray:
     both = not any(int(read.isna().sum()) for read in others)
     if int(iso.isna().sum()) and both and not others[0].equals(others[1]):
         i = int(np.flatnonzero(others[0] != others[1])[0])
-        raise UserError(
+        raise EitherWayError(
             f"data.time takes dates that say which is the month; {where} has row {i + 1}: "
             f"{series.iloc[i]!r}, and others that may be read in two ways: write year-month-day"
         )
