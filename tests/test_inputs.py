@@ -216,6 +216,18 @@ def test_values_without_a_scale_are_refused(values: np.ndarray, says: str):
         decode_image(Image.fromarray(values))
 
 
+@pytest.mark.parametrize("white", [1, 255, 65535])
+def test_numbers_with_decimals_may_overshoot_their_scale(tmp_path: Path, white: int):
+    """As after a resize: such a picture is as bright as one beside it that does not."""
+    values = np.array([[0, 0.5, 1]], np.float32) * white
+    wild = np.array([[-0.09, 0.5, 1.4]], np.float32) * white
+    seen = [pixels(decode_image(Image.fromarray(v), 1)).tolist() for v in (values, wild)]
+    assert seen[0] == seen[1] == [[0, 128, 255]]
+    for low in (-0.2, -1):
+        with pytest.raises(PictureError, match="its values run from"):
+            decode_image(Image.fromarray(np.array([[low, 1]], np.float32) * white))
+
+
 def test_transparency_shows_the_background(tmp_path: Path):
     half = Image.new("RGBA", (2, 1), (0, 0, 0, 255))
     half.putpixel((1, 0), (10, 20, 30, 0))  # the colour below full transparency is nobody's
