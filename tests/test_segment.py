@@ -432,6 +432,18 @@ def test_a_mask_of_an_exact_kind_is_taken(form, options):
     assert (decode_mask(content) == values).all()
 
 
+def test_what_the_pictures_of_masks_were_is_noted(tmp_path):
+    write(tmp_path, 4)
+    tag = Image.Exif()
+    tag[0x0112] = 3
+    Image.open(tmp_path / "images/p1.png").save(tmp_path / "images/p1.png", exif=tag)
+    clear = Image.open(tmp_path / "images/p2.png")
+    clear.putalpha(9)
+    clear.save(tmp_path / "images/p2.png")
+    told = "of 4 pictures 1 are turned upright (EXIF), 1 have transparent pixels"
+    assert any(note.startswith(told) for note in splits_of(tmp_path).notes)
+
+
 @pytest.mark.parametrize("strength", ["none", "light", "strong"])
 def test_picture_and_mask_move_together(tmp_path, strength):
     """Where a picture is bright its mask is 1, however both are varied."""
