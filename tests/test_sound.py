@@ -360,6 +360,24 @@ def test_that_sounds_are_cut_is_said_once_for_each_limit(caplog: pytest.LogCaptu
     say_cut.cache_clear()
 
 
+@pytest.mark.parametrize("augment", ["none", "light", "strong"])
+def test_silence_beside_a_centred_sound_is_as_silence_in_it(tmp_path: Path, augment: str):
+    """It was 13.8 below the middle of a sound, however loud that is."""
+    prepare = PrepareSound(8000, 16, 1.0, fixed=True, centre=True)
+    vary = prepare.augment(config(augment=augment))
+    wave = np.concatenate((tone(seconds=0.2, rate=8000), np.zeros(1600)))
+    loaded = prepare.load(write(tmp_path / "a.wav", wave, 8000))
+    if augment == "none":
+        seen = vary(loaded)
+        assert torch.equal(seen[:38], loaded) and (seen[38:] == loaded[-1]).all()
+        assert torch.equal(loaded[-1], loaded.amin(0))
+    for seed in range(10):
+        torch.manual_seed(seed)
+        assert vary(0.1 * loaded).min() > -6
+    plain = PrepareSound(8000, 16, 1.0, fixed=True)
+    assert (plain.finish(loaded)[38:] == torch.tensor(FLOOR).log()).all()
+
+
 def test_another_microphone_is_no_other_sound_where_sounds_are_centred(tmp_path: Path):
     wave = np.random.default_rng(0).normal(0, 0.1, 8000) * np.linspace(0.2, 1, 8000)
     heard = np.convolve(wave, [0.6, 0.3, 0.1], "same")  # a filter of its own

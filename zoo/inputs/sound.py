@@ -251,7 +251,8 @@ class PrepareSound(Prepare, kind="sound"):
     seconds: float = 10.0
     """What is longer is cut."""
     fixed: bool = False
-    """Whether all are of one length, that of `seconds`: shorter ones are filled with silence."""
+    """Whether all are of one length, that of `seconds`: shorter ones are filled with silence; where
+    each is centred, with the lowest value of each band in it."""
     mean: tuple[float, ...] = (0.0,)
     """Of the log-mel values of each band on train; one number stands for all bands."""
     std: tuple[float, ...] = (1.0,)
@@ -310,10 +311,18 @@ class PrepareSound(Prepare, kind="sound"):
 
     def fit(self, loaded: Tensor, before: int = 0) -> Tensor:
         """(T, mels) -> (frames, mels) if `fixed`: with silence behind, `before` of it in front."""
-        if not self.fixed:
-            return loaded
-        more = (0, 0, before, self.frames - len(loaded) - before)
-        return torch.nn.functional.pad(loaded, more, value=math.log(FLOOR))
+        if self.fixed:
+            more = (0, 0, before, self.frames - len(loaded) - before)
+            loaded = torch.nn.functional.pad(loaded, more, value=math.log(FLOOR))
+        return self.hushed(loaded) if self.centre else loaded
+
+    def hushed(self, centred: Tensor) -> Tensor:
+        """(T, mels), centred, filled with silence that is not, here or while it was varied -> the
+        same with the lowest value of each band in the sound there: what silence in it has."""
+        filled = (centred == math.log(FLOOR)).all(1)
+        if not filled.any() or filled.all():
+            return centred
+        return torch.where(filled[:, None], centred[~filled].amin(0), centred)
 
     def normal(self, loaded: Tensor) -> Tensor:
         """(T, mels) -> the same with mean 0 and std 1 on train."""
