@@ -423,6 +423,17 @@ def test_a_whole_jpeg_may_end_in_grey(mode: str, options: dict):
                 assert decode_image(whole + tail).size == size
 
 
+@pytest.mark.parametrize("options", [{}, {"progressive": True}])
+def test_a_jpeg_that_lost_a_restart_marker_is_refused(options: dict):
+    """The rows behind it are grey, or another's."""
+    whole = jpeg(noise(80, 160), restart_marker_rows=1, **options)
+    assert decode_image(whole).size == (80, 160)
+    third = whole.index(b"\xff\xd2")
+    damaged = whole[: third - 40] + bytes(64) + whole[third + 24 :]
+    with pytest.raises(PictureError, match=r"data are damaged before restart marker [123];"):
+        decode_image(damaged)
+
+
 def bmp_header(width: int, height: int) -> bytes:
     info = struct.pack("<IiiHHIIiiII", 40, width, height, 1, 24, 0, 0, 0, 0, 0, 0)
     return b"BM" + struct.pack("<IHHI", 54, 0, 0, 54) + info
