@@ -17,6 +17,7 @@ import torch
 from PIL import Image, features
 from timm.data import create_transform
 
+from zoo import data
 from zoo.errors import UserError
 from zoo.inputs import Preprocess, augment, decode_image, label_index, order_labels
 from zoo.inputs.image import PictureError, fit_picture
@@ -216,6 +217,78 @@ def test_values_without_a_scale_are_refused(values: np.ndarray, says: str):
         decode_image(Image.fromarray(values))
 
 
+@pytest.mark.parametrize("white", [1, 255, 65535])
+def test_numbers_with_decimals_may_overshoot_their_scale(tmp_path: Path, white: int):
+    """As after a resize: such a picture is as bright as one beside it that does not."""
+    values = np.array([[0, 0.5, 1]], np.float32) * white
+    wild = np.array([[-0.09, 0.5, 1.4]], np.float32) * white
+    seen = [pixels(decode_image(Image.fromarray(v), 1)).tolist() for v in (values, wild)]
+    assert seen[0] == seen[1] == [[0, 128, 255]]
+    for low in (-0.2, -1):
+        with pytest.raises(PictureError, match="its values run from"):
+            decode_image(Image.fromarray(np.array([[low, 1]], np.float32) * white))
+
+
+def folder_notes(root: Path) -> list[str]:
+    keys = {"train": root, "val": 0.25, "test": None, "on_bad": "raise"}
+    return [*data.class_folders(SimpleNamespace(**keys), 0).notes]
+
+
+def class_pictures(root: Path, *values: np.ndarray) -> Path:
+    for label in "ab":
+        (root / label).mkdir(parents=True)
+        for i, each in enumerate(values):
+            made = each + np.arange(len(each), dtype=each.dtype)[:, None] * (label == "b")
+            Image.fromarray(made.astype(each.dtype)).save(root / label / f"{i}.tif")
+    return root
+
+
+def test_pictures_of_one_data_set_on_two_scales_are_noted(tmp_path: Path):
+    small, large = (np.full((4, 4), top, np.int32) for top in (200, 1000))
+    notes = folder_notes(class_pictures(tmp_path / "two", small, large, 0 * small))
+    (told,) = [note for note in notes if "different scales" in note]
+    assert "3 as 0 to 255 (" in told and "2 as 0 to 65535 (" in told  # black tells nothing
+    assert "save them as PNG" in told and str(tmp_path / "two" / "a" / "1.tif") in told
+    one = folder_notes(class_pictures(tmp_path / "one", small, small + 9, 0 * small))
+    assert not any("scales" in note for note in one)
+    floats = [np.float32([[0.0, top], [0.5, 0.1]]) for top in (0.9, 1.001)]
+    for label in "ab":
+        (tmp_path / "near" / label).mkdir(parents=True)
+        for i, values in enumerate(floats):
+            Image.fromarray(values).save(tmp_path / "near" / label / f"{i}.tif")
+    near = folder_notes(tmp_path / "near")
+    assert not any("scales" in note for note in near)
+    assert any(note.startswith("2 pictures hold values a little outside") for note in near)
+
+
+@pytest.mark.parametrize(("most", "told"), [(4095, "17 of 256"), (1023, "5 of 256"), (5000, "")])
+def test_sixteen_bits_that_are_fewer_are_noted(tmp_path: Path, most: int, told: str):
+    values = [np.array([[0, most - 1 - i]], np.uint16) for i in range(3)]
+    notes = folder_notes(class_pictures(tmp_path / "x", *values, values[0] + 1))
+    few = [note for note in notes if "no value of the 8 pictures of 16 bits" in note]
+    assert len(few) == bool(told) and (not told or told in few[0])
+    assert not told or f"multiply their values by {65536 // (most + 1)} and" in few[0]
+
+
+def test_what_is_done_to_pictures_is_counted_in_one_line(tmp_path: Path):
+    for label in "ab":
+        (tmp_path / label).mkdir()
+        for i in range(4):
+            noise(9 + i, 8).save(tmp_path / label / f"{i}.png")
+    assert not any(note.startswith("of 8 pictures") for note in folder_notes(tmp_path))
+    turned_file(tmp_path / "a" / "0.png", 6)
+    turned_file(tmp_path / "a" / "1.tif", 6)
+    noise(8, 8).convert("RGBA").save(tmp_path / "b" / "2.png")  # all opaque
+    Image.merge("RGBA", (*noise(8, 8).split(), Image.new("L", (8, 8), 99))).save(
+        tmp_path / "b" / "0.png"
+    )
+    Image.fromarray(np.array([[0, 60000]], np.uint16)).save(tmp_path / "b" / "1.png")
+    assert [note for note in folder_notes(tmp_path) if note.startswith("of 9 pictures")] == [
+        "of 9 pictures 2 are turned upright (EXIF), 1 have transparent pixels and lie on white, or the "
+        "model's own background, 1 have more than 8 bits, which are scaled to 8"
+    ]
+
+
 def test_transparency_shows_the_background(tmp_path: Path):
     half = Image.new("RGBA", (2, 1), (0, 0, 0, 255))
     half.putpixel((1, 0), (10, 20, 30, 0))  # the colour below full transparency is nobody's
@@ -348,6 +421,17 @@ def test_a_whole_jpeg_may_end_in_grey(mode: str, options: dict):
             whole = jpeg(top.convert(mode), **options)
             for tail in (b"", b"\0" * 99, jpeg(noise(8, 8))):  # what cameras put behind it
                 assert decode_image(whole + tail).size == size
+
+
+@pytest.mark.parametrize("options", [{}, {"progressive": True}])
+def test_a_jpeg_that_lost_a_restart_marker_is_refused(options: dict):
+    """The rows behind it are grey, or another's."""
+    whole = jpeg(noise(80, 160), restart_marker_rows=1, **options)
+    assert decode_image(whole).size == (80, 160)
+    third = whole.index(b"\xff\xd2")
+    damaged = whole[: third - 40] + bytes(64) + whole[third + 24 :]
+    with pytest.raises(PictureError, match=r"data are damaged before restart marker [123];"):
+        decode_image(damaged)
 
 
 def bmp_header(width: int, height: int) -> bytes:

@@ -1,5 +1,6 @@
 """A class for each pixel: the head, its loss and metrics, pairs of pictures and masks, predictions."""
 
+import io
 import json
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from PIL import Image
+from PIL import Image, features
 from torchmetrics.classification import MulticlassJaccardIndex
 
 import zoo
@@ -360,6 +361,87 @@ def test_masks_of_many_kinds_are_read_alike(tmp_path):
     for name in ("grey", "wide", "palette"):
         assert (decode_mask(tmp_path / f"{name}.png") == values).all()
     assert len({colour(v) for v in range(256)}) == 256 and colour(0) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("mode", ["L", "P", "1", "I;16"])
+@pytest.mark.parametrize("suffix", ["png", "webp", "tif"])
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_a_mask_is_turned_as_its_picture(tmp_path, orientation, suffix, mode):
+    values = np.array([[1, 0, 0], [0, 0, 0], [1, 1, 0]], np.uint8)  # another in each of 8 ways
+    picture, mask = Image.fromarray(values * 255), Image.fromarray(values)
+    if mode == "P":
+        mask.putpalette([*range(256)] * 3)
+    elif mode == "I;16":
+        mask = Image.fromarray(values.astype(np.uint16))
+    elif mode == "1":
+        mask = Image.fromarray(values.astype(bool))
+    if suffix == "webp":
+        picture, mask = picture.convert("RGB"), Image.fromarray(values).convert("RGB")
+    tag = Image.Exif()
+    tag[0x0112] = orientation
+    paths = tmp_path / f"p.{suffix}", tmp_path / f"m.{suffix}"
+    for made, path in zip((picture, mask), paths, strict=True):
+        made.save(path, exif=tag, **({"lossless": True} if suffix == "webp" else {}))
+    loaded = PrepareScene((3, 3)).load(Pair(*paths))
+    assert (loaded.classes == np.asarray(loaded.picture)[..., 0] // 255).all()
+    assert (loaded.classes == values).all() == (orientation == 1)
+    with Image.open(paths[1]) as opened:  # a picture given open is turned, too
+        assert (decode_mask(opened) == loaded.classes).all()
+
+
+def packed(form, **options):
+    file = io.BytesIO()
+    noise = np.random.default_rng(0).integers(0, 2, (64, 64), dtype=np.uint8)
+    mask = Image.fromarray(noise)
+    if options.get("save_all"):
+        options["append_images"] = [mask.rotate(90).convert("RGB")]
+    (mask.convert("RGB") if form in ("WEBP", "AVIF") else mask).save(file, form, **options)
+    return file.getvalue(), noise
+
+
+LOSSY = {
+    "JPEG": dict(quality=100), "lossy WebP": dict(quality=100), "lossy WebP, tagged": dict(exif=Image.Exif().tobytes()),
+    "lossy WebP, moving": dict(save_all=True), "TIFF with jpeg compression": dict(compression="jpeg"),
+    "lossy JPEG 2000": dict(irreversible=True), "lossy JPEG 2000, bare": dict(irreversible=True, no_jp2=True),
+    "AVIF": dict(quality=100),
+}  # fmt: skip
+FORMS = {"lossy WebP": "WEBP", "TIFF with jpeg compression": "TIFF", "lossy JPEG 2000": "JPEG2000"}
+
+
+@pytest.mark.parametrize("kind", LOSSY)
+def test_a_mask_of_any_lossy_kind_is_refused(kind):
+    said = kind.partition(",")[0]
+    if not features.check({"AVIF": "avif", "lossy JPEG 2000": "jpg_2000"}.get(said, "jpg")):
+        pytest.skip("this build of Pillow lacks it")
+    content, _ = packed(FORMS.get(said, said), **LOSSY[kind])
+    with pytest.raises(zoo.UserError, match=f"must be exact, which {said} is not: save it as PNG"):
+        decode_mask(content)
+
+
+@pytest.mark.parametrize(
+    ("form", "options"),
+    [("WEBP", {"lossless": True}), ("WEBP", {"lossless": True, "exif": Image.Exif().tobytes()}),
+     ("WEBP", {"lossless": True, "save_all": True}), ("JPEG2000", {}), ("JPEG2000", {"no_jp2": True}),
+     ("TIFF", {"compression": "tiff_lzw"}), ("TIFF", {"compression": "tiff_adobe_deflate"}),
+     ("GIF", {}), ("BMP", {}), ("PPM", {})],
+)  # fmt: skip
+def test_a_mask_of_an_exact_kind_is_taken(form, options):
+    if form == "JPEG2000" and not features.check("jpg_2000"):
+        pytest.skip("this build of Pillow lacks it")
+    content, values = packed(form, **options)
+    assert (decode_mask(content) == values).all()
+
+
+def test_what_the_pictures_of_masks_were_is_noted(tmp_path):
+    write(tmp_path, 4)
+    tag = Image.Exif()
+    tag[0x0112] = 3
+    Image.open(tmp_path / "images/p1.png").save(tmp_path / "images/p1.png", exif=tag)
+    clear = Image.open(tmp_path / "images/p2.png")
+    clear.putalpha(9)
+    clear.save(tmp_path / "images/p2.png")
+    told = "of 4 pictures 1 are turned upright (EXIF), 1 have transparent pixels"
+    assert any(note.startswith(told) for note in splits_of(tmp_path).notes)
 
 
 @pytest.mark.parametrize("strength", ["none", "light", "strong"])

@@ -20,7 +20,7 @@ from zoo.data.check import look_at
 from zoo.errors import OptionError, UserError
 from zoo.inputs import Prepare, PrepareSound, vary_sound
 from zoo.inputs.image import decode_image
-from zoo.inputs.sound import FLOOR, SoundError, decode_sound, filters, log_mel, read_sound
+from zoo.inputs.sound import FLOOR, SoundError, decode_sound, filters, log_mel, read_sound, say_cut
 
 SHARED = Path(__file__).parents[2] / "shared" / "cases"
 needs_shared = pytest.mark.skipif(
@@ -213,9 +213,13 @@ def test_the_rate_is_the_files_own(tmp_path: Path, rate: int):
 
 
 @pytest.mark.parametrize("share", [0.67, 0.97])
-@pytest.mark.parametrize("name", ["a.wav", "a.flac", "a.ogg", "a.aiff", "a.au", "a.w64"])
+@pytest.mark.parametrize(
+    "name", ["a.wav", "a.flac", "a.ogg", "a.aiff", "a.au", "a.w64", "a.rf64", "a.caf", "big.wav"]
+)
 def test_a_file_that_ends_early_is_refused(tmp_path: Path, name: str, share: float):
-    content = write(tmp_path / name, np.random.default_rng(0).normal(0, 0.1, RATE)).read_bytes()
+    options = {"endian": "BIG"} if name == "big.wav" else {}  # RIFX
+    wave = np.random.default_rng(0).normal(0, 0.1, RATE)
+    content = write(tmp_path / name, wave, **options).read_bytes()
     assert len(decode_sound(tmp_path / name, RATE)) == RATE
     (tmp_path / name).write_bytes(content[: int(len(content) * share)])
     with pytest.raises(SoundError, match=name):
@@ -237,6 +241,43 @@ def test_a_length_that_was_not_known_when_it_was_written_is_no_early_end(tmp_pat
     content = write(tmp_path / "a.au", tone()).read_bytes()
     assert content[:4] == b".snd"
     assert len(decode_sound(content[:8] + b"\xff" * 4 + content[12:], RATE)) == RATE
+
+
+@pytest.mark.parametrize("whole", [None, 0, 8, 36, 0x7FFFF024, 0x7FFFFFFF, 0xFFFFFFFF])
+@pytest.mark.parametrize("size", [0, 0x7FFFF000, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF])
+def test_a_wav_that_was_written_into_a_pipe_is_whole(tmp_path: Path, size: int, whole: int | None):
+    content = bytearray(write(tmp_path / "a.wav", tone()).read_bytes())
+    assert content[36:40] == b"data"
+    content[40:44] = size.to_bytes(4, "little")
+    if whole is not None:
+        content[4:8] = whole.to_bytes(4, "little")
+    if size == 0 and whole is None:  # then it is sure of having no samples
+        with pytest.raises(SoundError, match="it has no samples"):
+            decode_sound(bytes(content), RATE)
+        return
+    wave = decode_sound(bytes(content), RATE)
+    assert torch.equal(wave, decode_sound(tmp_path / "a.wav", RATE))
+
+
+def test_large_formats_may_leave_their_length_open(tmp_path: Path):
+    caf = bytearray(write(tmp_path / "a.caf", tone()).read_bytes())
+    at = caf.index(b"data") + 4
+    caf[at : at + 8] = b"\xff" * 8
+    assert len(decode_sound(bytes(caf), RATE)) == RATE
+    rf64 = bytearray(write(tmp_path / "a.rf64", tone()).read_bytes())
+    assert rf64[12:16] == b"ds64"
+    at = rf64.index(b"data") + 4
+    rf64[at : at + 4] = (2 * RATE).to_bytes(4, "little")  # a size of its own goes before
+    assert len(decode_sound(bytes(rf64), RATE)) == RATE
+
+
+@pytest.mark.parametrize("subtype", ["GSM610", "G721_32", "NMS_ADPCM_16"])
+def test_codecs_that_cannot_be_sought_in_are_read(tmp_path: Path, subtype: str):
+    content = write(tmp_path / "a.wav", tone(), subtype=subtype).read_bytes()
+    wave = decode_sound(content, RATE)
+    assert 0 <= len(wave) - RATE < 400 and 440 in peaks(wave)
+    with pytest.raises(SoundError, match="it ends early"):
+        decode_sound(content[: int(0.7 * len(content))], RATE)
 
 
 def test_a_wav_may_hold_more_than_samples(tmp_path: Path):
@@ -303,6 +344,38 @@ def test_fixed_sounds_are_filled_with_silence_and_cut(caplog: pytest.LogCaptureF
     for _ in range(2):
         assert prepare(write(tmp_path / "b.wav", tone(seconds=3, rate=8000), 8000)).shape == x.shape
     assert caplog.text.count("is cut to its first 0.77 s (data.seconds)") == 1
+
+
+def test_that_sounds_are_cut_is_said_once_for_each_limit(caplog: pytest.LogCaptureFixture):
+    say_cut.cache_clear()
+    for seconds in (0.03, 2.5):
+        for length in range(300, 310):
+            PrepareSound(8000, 8, seconds).finish(torch.zeros(length, 8))
+    PrepareSound(8000, 8, 0.025).finish(torch.zeros(4, 8))
+    assert [record.getMessage().partition(" (")[0] for record in caplog.records] == [
+        "a sound of 3.00 s is cut to its first 0.03 s",
+        "a sound of 3.00 s is cut to its first 2.5 s",
+        "a sound of 0.04 s is cut to its first 0.025 s",
+    ]
+    say_cut.cache_clear()
+
+
+@pytest.mark.parametrize("augment", ["none", "light", "strong"])
+def test_silence_beside_a_centred_sound_is_as_silence_in_it(tmp_path: Path, augment: str):
+    """It was 13.8 below the middle of a sound, however loud that is."""
+    prepare = PrepareSound(8000, 16, 1.0, fixed=True, centre=True)
+    vary = prepare.augment(config(augment=augment))
+    wave = np.concatenate((tone(seconds=0.2, rate=8000), np.zeros(1600)))
+    loaded = prepare.load(write(tmp_path / "a.wav", wave, 8000))
+    if augment == "none":
+        seen = vary(loaded)
+        assert torch.equal(seen[:38], loaded) and (seen[38:] == loaded[-1]).all()
+        assert torch.equal(loaded[-1], loaded.amin(0))
+    for seed in range(10):
+        torch.manual_seed(seed)
+        assert vary(0.1 * loaded).min() > -6
+    plain = PrepareSound(8000, 16, 1.0, fixed=True)
+    assert (plain.finish(loaded)[38:] == torch.tensor(FLOOR).log()).all()
 
 
 def test_another_microphone_is_no_other_sound_where_sounds_are_centred(tmp_path: Path):

@@ -13,12 +13,13 @@ from typing import Any, NamedTuple, TypeVar
 
 from zoo.data.splits import Column, Rows
 from zoo.errors import SampleError, UserError
-from zoo.inputs.image import decode_image
-from zoo.inputs.names import is_text, listed, printable
+from zoo.inputs.image import WHITES, Marks, decode_marked
+from zoo.inputs.names import LISTED, is_text, listed, printable
 from zoo.inputs.sound import HOP, read_sound
 
 T = TypeVar("T")
 EVERY = 5.0  # seconds between two lines on how far the check is
+TWELVE = 4095  # the most in 12 bits, which scanners and cameras put into files of 16
 log = logging.getLogger("zoo")
 
 
@@ -33,6 +34,8 @@ class Seen(NamedTuple):
     """Of the decoded sample, so the same picture in another file has the same."""
     reason: str = ""
     """Why it cannot be read; "" if it can."""
+    marks: Marks = Marks()
+    """Of a picture: what its file was."""
 
 
 def cores() -> int:
@@ -123,11 +126,54 @@ def duplicate_notes(
     return notes
 
 
+def picture_notes(marks: Sequence[Marks], name: Callable[[int], str]) -> list[str]:
+    """What the files of a data set's pictures were, and the name of each by its place -> notes: how
+    many were turned, had transparency or more than 8 bits, and on scales that may be wrong."""
+    deep = [i for i, one in enumerate(marks) if one.white]
+    counts = {
+        "are turned upright (EXIF)": sum(one.turned for one in marks),
+        "have transparent pixels and lie on white, or the model's own background":
+            sum(one.clear for one in marks),
+        "have more than 8 bits, which are scaled to 8": len(deep),
+    }  # fmt: skip
+    told = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+    notes = [f"of {len(marks)} pictures {told}"] if told else []
+    ranges: dict[int, list[int]] = {}
+    for i in deep:
+        if not marks[i].stated and marks[i].high > 0:  # black is black on every scale
+            ranges.setdefault(marks[i].white, []).append(i)
+    if len(ranges) > 1:
+        each = (f"{len(at)} as 0 to {top} ({name(at[0])})" for top, at in sorted(ranges.items()))
+        notes.append(
+            "pictures whose files do not say what white is are read on different scales, each by "
+            f"its own largest value: {', '.join(each)}; if they were made alike, save them as PNG "
+            "of 8 or 16 bits"
+        )
+    over = [i for i in deep if marks[i].over]
+    if over:
+        names = listed(map(name, over[:LISTED]))
+        notes.append(
+            f"{len(over)} pictures hold values a little outside of their scale, which are cut off "
+            f"({names}{', ...' if len(over) > LISTED else ''})"
+        )
+    wide = [marks[i].high for i in deep if marks[i].white == WHITES[-1]]
+    most = math.ceil(max(wide, default=0))
+    if 0 < most <= TWELVE:
+        bits = most.bit_length()
+        notes.append(
+            f"no value of the {len(wide)} pictures of 16 bits is above {most} of {WHITES[-1]}, so "
+            f"they are dark and have at most {round(most / 257) + 1} of 256 levels: if they hold "
+            f"{bits} bits, multiply their values by {2 ** (16 - bits)} and save them anew"
+        )
+    return notes
+
+
 def _look_at_picture(source: Path | bytes) -> Seen:
     try:
-        picture = decode_image(_named(source))
+        picture, marks = decode_marked(_named(source))
         digest = hashlib.blake2b(picture.tobytes(), digest_size=16, key=b"%dx%d" % picture.size)
-        return Seen(_size(source), picture.width * picture.height, digest.digest())
+        count = picture.width * picture.height
+        return Seen(_size(source), count, digest.digest(), marks=marks)
     except SampleError as error:
         return Seen(reason=error.reason)
 

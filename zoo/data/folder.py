@@ -6,12 +6,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from zoo.data.check import Seen, duplicate_notes, look_all, look_at, report_unreadable
+from zoo.data.check import (
+    Seen,
+    duplicate_notes,
+    look_all,
+    look_at,
+    picture_notes,
+    report_unreadable,
+)
 from zoo.data.layout import existing_folder, find_files, find_splits, sub_folders, takes
 from zoo.data.splits import Rows, Splits, draw, fingerprint, histogram, lacks
 from zoo.errors import UserError
 from zoo.inputs import label_index, order_labels
-from zoo.inputs.names import listed
+from zoo.inputs.names import listed, printable
 
 ORDER = ("train", "val", "test")
 IMAGES = ("images", "image", "imgs", "img", "pictures")  # folders of what other recipes take
@@ -146,6 +153,8 @@ def _read(
     skipped = report_unreadable(seen, on_bad, f"{kind}s")
     if skipped:
         notes.append(f"left out {len(skipped)} unreadable {kind}s: {listed(skipped)}")
+    good = [path for path in paths if not seen[path].reason]
+    notes += picture_notes([seen[path].marks for path in good], lambda i: printable(good[i]))
     rows = {
         split: _rows(folders[split], pairs, len(labels), seen) for split, pairs in numbered.items()
     }

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from zoo.data.check import look_all
+from zoo.data.check import look_all, picture_notes
 from zoo.data.columns import input_of, told_of
 from zoo.data.layout import existing_folder, find_splits
 from zoo.data.pairs import (
@@ -27,7 +27,7 @@ from zoo.data.pairs import (
 from zoo.data.splits import Column, Rows, Splits
 from zoo.data.table import is_table, place_of, read_tables
 from zoo.errors import UserError
-from zoo.inputs.image import decode_image
+from zoo.inputs.image import Marks, decode_marked
 from zoo.inputs.names import is_text, listed
 from zoo.inputs.scene import Pair, decode_mask, same_size, values_in
 
@@ -43,6 +43,8 @@ class Look(NamedTuple):
     digest: bytes = b""
     reason: str = ""
     """Why it cannot be used; "" if it can."""
+    marks: Marks = Marks()
+    """What the picture's file was."""
 
 
 def mask_splits(config: Any, seed: int) -> Splits:
@@ -56,6 +58,7 @@ def mask_splits(config: Any, seed: int) -> Splits:
     sources, shares, notes = gather(config, sources_in)
     looks = {split: look(sources[split], split) for split in ORDER if split in sources}
     good, bad = usable(sources, looks, config.on_bad, "masks")
+    notes += seen_notes(sources, looks, good)
     present = {v for i in good["train"] for v in looks["train"][i].present}
     values = values_in(sorted(present), config.ignore, sources["train"].root)
     rows = {s: rows_of(sources[s], looks[s], good[s], values, config.ignore) for s in looks}
@@ -68,6 +71,7 @@ def mask_held_out(config: Any, labels: Sequence[str]) -> Splits:
     source, notes = held_out_source(config, sources_in)
     looks, values = look(source, "test"), tuple(int(label) for label in labels)
     good, bad = usable({"test": source}, {"test": looks}, config.on_bad, "masks")
+    notes += seen_notes({"test": source}, {"test": looks}, good)
     rows = {"test": rows_of(source, looks, good["test"], values, config.ignore)}
     return finish(rows, values, config, notes, bad)
 
@@ -104,7 +108,7 @@ def look_at_pair(pair: Pair) -> Look:
         if not isinstance(part, (Path, bytes)) or (isinstance(part, Path) and not is_text(part)):
             return Look(reason=f"{part!r} is neither a file's path in UTF-8 nor its bytes")
     try:
-        picture, mask = decode_image(pair.picture), decode_mask(pair.mask)
+        (picture, marks), mask = decode_marked(pair.picture), decode_mask(pair.mask)
         same_size(picture, mask, pair)
     except UserError as error:
         return Look(reason=getattr(error, "reason", str(error)))
@@ -112,7 +116,22 @@ def look_at_pair(pair: Pair) -> Look:
     length = sum(zlib.crc32(p) if isinstance(p, bytes) else p.stat().st_size for p in pair)
     values, counts = np.unique(mask, return_counts=True)
     present = dict(zip(values.tolist(), counts.tolist(), strict=True))
-    return Look(present, mask.size, length, digest.digest())
+    return Look(present, mask.size, length, digest.digest(), marks=marks)
+
+
+def seen_notes(
+    sources: Mapping[str, Source],
+    looks: Mapping[str, list[Look]],
+    good: Mapping[str, Sequence[int]],
+) -> list[str]:
+    """Notes on what the pictures' files were."""
+    every = [(split, i) for split, rows in good.items() for i in rows]
+
+    def name(place: int) -> str:
+        split, i = every[place]
+        return sources[split].pairs.name(i, sources[split].root)
+
+    return picture_notes([looks[split][i].marks for split, i in every], name)
 
 
 def rows_of(

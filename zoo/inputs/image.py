@@ -12,7 +12,7 @@ import warnings
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -35,6 +35,9 @@ _UNREADABLE = (  # what Pillow's decoders raise on broken files
 )  # fmt: skip
 _WIDENED = ("PNG", "PPM")  # their 16 bits may be opened in mode "I", with 65535 for white
 PHOTOMETRIC = 262  # TIFF's tag of what a value means; 0 where the least is white
+WHITES = (1, 255, 65535)  # of values without a stated scale; 1 for "F" alone
+OVER, UNDER = 0.5, 0.1  # shares of white by which filters may overshoot "F", which is cut off
+TURNED = "turned"  # what stands in a picture's info once Pillow has turned it, tag and all
 T = TypeVar("T")
 _UPRIGHT = {  # EXIF's orientation -> what undoes it
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -61,6 +64,23 @@ class PictureError(SampleError):
         return cls(f"{takes}; {name} is not: {reason}; replace it or take it out", reason)
 
 
+class Marks(NamedTuple):
+    """What a picture's file was, of what is gone once it is decoded."""
+
+    turned: bool = False
+    """Whether it was not upright."""
+    clear: bool = False
+    """Whether it has transparent pixels."""
+    white: int = 0
+    """Which of `WHITES` became 255; 0 for pictures of 8 bits."""
+    stated: bool = True
+    """Whether that was known, and not taken from its values."""
+    high: float = 0.0
+    """The largest of its values, where `white` is not 0."""
+    over: bool = False
+    """Whether some of them lay a little outside of 0 to `white`, and were cut off."""
+
+
 def decode_image(
     source: str | Path | bytes | Image.Image,
     channels: int = 3,
@@ -70,9 +90,19 @@ def decode_image(
 
     Where 65535 is known to be white (PIL's "I;16", PGM and PNG files), it becomes 255. Values
     without a stated scale ("I" and "F": TIFF files, pictures in memory) are taken to be of the
-    first of the ranges 0..1 ("F" only), 0..255, 0..65535 that holds them all. PictureError (a
-    UserError) names a file that cannot be read, and says why; so for a JPEG that ends early.
+    first of the ranges 0..1 ("F" only), 0..255, 0..65535 that holds them all; "F" may be outside of
+    it by `OVER` and `UNDER`, as after a resize, and is cut off there. PictureError (a UserError)
+    names a file that cannot be read, and says why; so for a JPEG that ends early.
     """
+    return decode_marked(source, channels, background)[0]
+
+
+def decode_marked(
+    source: str | Path | bytes | Image.Image,
+    channels: int = 3,
+    background: tuple[int, int, int] = (255, 255, 255),
+) -> tuple[Image.Image, Marks]:
+    """The same, with what the file was."""
     if channels not in (1, 3):
         raise UserError(
             f"pictures decode to 1 channel (grey) or 3 (RGB); the model takes {channels}, so give "
@@ -81,11 +111,15 @@ def decode_image(
     return reading(source, lambda image: _plain(image, channels, background))
 
 
-def reading(source: Any, take: Callable[[Image.Image], T]) -> T:
-    """A file, its bytes or a PIL picture -> what `take` makes of the opened picture.
+def reading(
+    source: Any,
+    take: Callable[[Image.Image], T],
+    check: Callable[[Image.Image, bytes], None] | None = None,
+) -> T:
+    """A file, its bytes or a PIL picture -> what `take` makes of the loaded picture.
 
-    PictureError where it cannot be read, or `take` finds it unfit with an error of those that
-    decoders raise.
+    PictureError where it cannot be read, or `take`, or `check` with the file's bytes (none of a PIL
+    picture), finds it unfit with an error of those that decoders raise.
     """
     if not isinstance(source, (str, os.PathLike, bytes, Image.Image)):
         raise UserError(
@@ -94,6 +128,8 @@ def reading(source: Any, take: Callable[[Image.Image], T]) -> T:
         )
     try:
         if isinstance(source, Image.Image):
+            if check:
+                check(source, b"")
             return take(source)
         if not isinstance(source, bytes) and is_endless(Path(source)):
             raise OSError("it is no regular file")
@@ -101,7 +137,12 @@ def reading(source: Any, take: Callable[[Image.Image], T]) -> T:
         if not data:
             raise ValueError("it is empty (0 bytes)")
         with Image.open(io.BytesIO(data), formats=_formats()) as image:
+            # Pillow turns TIFFs by itself when they are loaded, and drops the tag
+            turned = image.format == "TIFF" and orientation(image) in _UPRIGHT
             image.load()
+            image.info |= {TURNED: True} if turned else {}
+            if check:
+                check(image, data)
             if image.format in ("JPEG", "MPO"):
                 check_whole(image, data)
             return take(image)
@@ -110,6 +151,18 @@ def reading(source: Any, take: Callable[[Image.Image], T]) -> T:
     except _UNREADABLE as error:
         reason = str(getattr(error, "strerror", None) or error or type(error).__name__)
         raise PictureError.of(_name(source), reason[:1].lower() + reason[1:]) from error
+
+
+def orientation(image: Image.Image) -> int:
+    """EXIF's number of how a picture lies; 1 is upright."""
+    return image.getexif().get(ExifTags.Base.Orientation, 1)
+
+
+def upright(image: Image.Image) -> Image.Image:
+    """A copy of an opened picture, turned as its tag says."""
+    image.load()  # before the tag is asked for: see `reading`
+    turn = _UPRIGHT.get(orientation(image))
+    return image.copy() if turn is None else image.transpose(turn)
 
 
 def fit_picture(
@@ -178,22 +231,24 @@ def _name(source: Any) -> str:
     return printable(source)
 
 
-def _plain(image: Image.Image, channels: int, background: tuple[int, int, int]) -> Image.Image:
+def _plain(
+    opened: Image.Image, channels: int, background: tuple[int, int, int]
+) -> tuple[Image.Image, Marks]:
     """Turn upright, scale to 8 bits, put on the background, convert."""
-    if 0 in image.size:
-        raise ValueError(f"it has no pixels ({image.width} x {image.height})")
-    image.load()  # before the tag is asked for: Pillow turns TIFFs by itself here and drops the tag
-    turn = _UPRIGHT.get(image.getexif().get(ExifTags.Base.Orientation, 1))
-    has_scale = image.mode not in ("I", "F") or image.format in _WIDENED
-    negative = image.mode.startswith("I;16") and _white_is_zero(image)
-    image = image.copy() if turn is None else image.transpose(turn)
+    if 0 in opened.size:
+        raise ValueError(f"it has no pixels ({opened.width} x {opened.height})")
+    image = upright(opened)
+    marks = Marks(TURNED in opened.info or orientation(opened) in _UPRIGHT)
     if image.mode in ("I", "F") or image.mode.startswith("I;16"):
-        image = _eight_bits(image, has_scale)
+        has_scale = image.mode not in ("I", "F") or opened.format in _WIDENED
+        negative = image.mode.startswith("I;16") and _white_is_zero(opened)
+        image, marks = _eight_bits(image, has_scale, marks)
         image = ImageChops.invert(image) if negative else image
     if image.mode == "La":
         image = image.convert("LA")
     if image.has_transparency_data:
         front = image.convert("RGBA")
+        marks = marks._replace(clear=bool(np.asarray(front.getchannel("A")).min() < 255))
         behind = Image.new("RGBA", front.size, (*background, 255))
         image = Image.alpha_composite(behind, front)
     if image.mode != "L" or channels == 3:
@@ -201,7 +256,7 @@ def _plain(image: Image.Image, channels: int, background: tuple[int, int, int]) 
     if channels == 1 and image.mode != "L":
         image = image.convert("L")
     image.info.clear()  # its tags are done; a second decode must not do them again
-    return image
+    return image, marks
 
 
 def _white_is_zero(image: Image.Image) -> bool:
@@ -209,21 +264,22 @@ def _white_is_zero(image: Image.Image) -> bool:
     return getattr(image, "tag_v2", {}).get(PHOTOMETRIC) == 0
 
 
-def _eight_bits(image: Image.Image, has_scale: bool) -> Image.Image:
+def _eight_bits(image: Image.Image, has_scale: bool, marks: Marks) -> tuple[Image.Image, Marks]:
     """Modes "I;16", "I" and "F" -> "L", or "LA" where one value is declared transparent."""
     values = np.asarray(image).astype(np.float64)
     low, high = values.min(), values.max()
-    if image.mode == "F":
-        scales = (1, 255, 65535)
-    else:
-        scales = (65535,) if has_scale else (255, 65535)
-    white = next((scale for scale in scales if high <= scale), None)
-    if white is None or not low >= 0:
+    scales, over, under = WHITES, OVER, UNDER
+    if image.mode != "F":  # whole numbers are exact
+        scales, over, under = WHITES[2:] if has_scale else WHITES[1:], 0, 0
+    white = next((scale for scale in scales if high <= scale * (1 + over)), None)
+    if white is None or not low >= -under * white:
         raise ValueError(
             f"its values run from {low:g} to {high:g}, where 0 to {scales[-1]} can be shown"
         )
-    grey = Image.fromarray(np.rint(values * (255 / white)).astype(np.uint8))
+    outside = bool(low < 0 or high > white)
+    marks = marks._replace(white=white, stated=has_scale, high=float(high), over=outside)
+    grey = Image.fromarray(np.rint(values.clip(0, white) * (255 / white)).astype(np.uint8))
     clear = image.info.get("transparency")
     if not isinstance(clear, int):
-        return grey
-    return Image.merge("LA", (grey, Image.fromarray(np.uint8(255) * (values != clear))))
+        return grey, marks
+    return Image.merge("LA", (grey, Image.fromarray(np.uint8(255) * (values != clear)))), marks

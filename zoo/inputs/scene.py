@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 IGNORED = -100  # the class of a pixel that does not count, as torch's losses have it
 MOST = 256  # classes
 LARGEST = 65535  # value of a mask
+LOSSY_TIFF = ("jpeg", "tiff_jpeg", "webp", "tiff_sgilog", "tiff_sgilog24")
+TRANSFORM = {b"\xff\x52": 13, b"\xff\x53": 10}  # where COD and COC of JPEG 2000 say which
 
 
 class Pair(NamedTuple):
@@ -124,11 +126,10 @@ def decode_mask(source: Any) -> np.ndarray:
 
     UserError for one that cannot be read, that has colours, or whose format is not exact.
     """
-    from zoo.inputs.image import reading
+    from zoo.inputs.image import reading, upright
 
-    def take(image: "Image") -> np.ndarray:
-        if image.format in ("JPEG", "MPO"):
-            raise ValueError("a mask must be exact, which JPEG is not: save it as PNG")
+    def take(opened: "Image") -> np.ndarray:
+        image = upright(opened)  # as its picture is
         values = np.asarray(image)
         if image.mode in ("RGB", "RGBA", "LA"):
             colours = values[..., : len(image.mode.rstrip("A"))]
@@ -144,7 +145,50 @@ def decode_mask(source: Any) -> np.ndarray:
             raise ValueError(f"a mask holds numbers from 0 to {LARGEST}, {got}")
         return values
 
-    return reading(source, take)
+    return reading(source, take, check_exact)
+
+
+def check_exact(image: "Image", data: bytes) -> None:
+    """ValueError if an opened picture, of the file `data`, is of a kind that changes values.
+
+    AVIF always counts as such: its files do not say in one place whether they are exact. Of a PIL
+    picture, without `data`, only what its format and tags tell is known.
+    """
+    kind, packed = image.format, image.info.get("compression")
+    if kind == "TIFF" and packed in LOSSY_TIFF:
+        kind = f"TIFF with {packed} compression"
+    elif kind == "WEBP" and lossy_webp(data):
+        kind = "lossy WebP"
+    elif kind == "JPEG2000" and lossy_jpeg2000(data):
+        kind = "lossy JPEG 2000"
+    elif kind not in ("JPEG", "MPO", "AVIF"):
+        return
+    name = "JPEG" if kind == "MPO" else kind
+    raise ValueError(f"a mask must be exact, which {name} is not: save it as PNG")
+
+
+def lossy_webp(data: bytes) -> bool:
+    """Whether the first picture of a WebP file is lossy: in a chunk "VP8 ", and not "VP8L"."""
+    at = 12  # behind RIFF, its size and WEBP
+    while at + 8 <= len(data) and data[at : at + 4] not in (b"VP8 ", b"VP8L"):
+        size = int.from_bytes(data[at + 4 : at + 8], "little")
+        # a frame of an animation has chunks of its own, behind 16 bytes on where it is
+        at += 24 if data[at : at + 4] == b"ANMF" else 8 + size + size % 2
+    return data[at : at + 4] == b"VP8 "
+
+
+def lossy_jpeg2000(data: bytes) -> bool:
+    """Whether a JPEG 2000 file, or bare codestream, has a transform that is not reversible (9/7).
+
+    What was left out of a reversible one to make it smaller is not noticed.
+    """
+    at = data.find(b"\xff\x4f\xff\x51") + 2  # the start of a codestream, and its first segment
+    while at + 4 <= len(data) and data[at : at + 2] != b"\xff\x90":  # the first tile
+        kind, size = data[at : at + 2], int.from_bytes(data[at + 2 : at + 4], "big")
+        if kind in TRANSFORM and data[at + TRANSFORM[kind]] == 0:
+            return True
+        at += 2 + size
+    return False
 
 
 def same_size(picture: "Image", mask: np.ndarray, pair: Pair) -> None:

@@ -10,7 +10,7 @@ import math
 import os
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -30,11 +30,16 @@ FLOOR = 1e-6  # added to a band's power, about -80 dB of full scale: silence has
 FIXED = 30_000  # windows at most where all sounds are filled to one length
 UNTRUE = ("does not exist", "SF_INFO")  # so libsndfile speaks of bytes that only begin like an MP3
 MEASURED = 1000  # sounds at most from which mean and std are taken
-CHUNKED: dict[bytes, tuple[bytes, Literal["little", "big"]]] = {  # WAV, AIFF: where samples are
-    b"RIFF": (b"data", "little"),
-    b"FORM": (b"SSND", "big"),
+Order = Literal["little", "big"]
+CHUNKED: dict[bytes, tuple[bytes, int, int, Order]] = {
+    # how it begins: which chunk has the samples, where the first begins, bytes of a chunk's size
+    b"RIFF": (b"data", 12, 4, "little"),
+    b"RIFX": (b"data", 12, 4, "big"),
+    b"RF64": (b"data", 12, 4, "little"),
+    b"FORM": (b"SSND", 12, 4, "big"),
+    b"caff": (b"data", 8, 8, "big"),
 }
-SIZED: tuple[tuple[bytes, int, int, Literal["little", "big"], bool], ...] = (
+SIZED: tuple[tuple[bytes, int, int, Order, bool], ...] = (
     # how it begins, where it says its size, in how many bytes, whether that is behind a header
     (b".snd", 8, 4, "big", True),
     (b"riff\x2e\x91\xcf\x11", 16, 8, "little", False),
@@ -84,9 +89,9 @@ def read_sound(source: str | Path | bytes) -> tuple[Tensor, int]:
         data = source if isinstance(source, bytes) else Path(source).read_bytes()
         if not data:
             raise ValueError("it is empty (0 bytes)")
-        with soundfile.SoundFile(io.BytesIO(data)) as file:
-            samples, declared = file.read(dtype="float32", always_2d=True), file.frames
-            rate = file.samplerate
+        with soundfile.SoundFile(io.BytesIO(with_size(data))) as file:
+            declared, rate = file.frames, file.samplerate
+            samples = file.read(declared, dtype="float32", always_2d=True)  # GSM has to be told
         check_whole(data, len(samples), declared)
         wave = torch.from_numpy(samples).mean(1)  # float peaks may be infinite, but not overflow
         if not len(wave):
@@ -108,22 +113,60 @@ def read_sound(source: str | Path | bytes) -> tuple[Tensor, int]:
     return wave, rate
 
 
+def samples_in(data: bytes) -> tuple[int, int | None] | None:
+    """Where the samples of a file of chunks begin, and how many bytes they say to have: None if
+    that was not known when it was written, as into a pipe. None for other files."""
+    if data[:4] not in CHUNKED:
+        return None
+    chunk, at, width, order = CHUNKED[data[:4]]
+    while at + 4 + width <= len(data):
+        size, kind = int.from_bytes(data[at + 4 : at + 4 + width], order), data[at : at + 4]
+        at += 4 + width
+        if kind == chunk:
+            if data[:4] == b"RF64" and size == 2**32 - 1:  # then the chunk ds64 says it
+                size = int.from_bytes(data[28:36], "little") if data[12:16] == b"ds64" else size
+                return at, size if 0 < size < 2**63 else None
+            return at, None if is_open(size, width) else size
+        at += size + (size % 2 if width == 4 else 0)
+    return None
+
+
+def is_open(size: int, width: int) -> bool:
+    """Whether a size in `width` bytes is one that stands for a length that was not known: ones
+    throughout, or the most that a number with or without a sign holds, less a header."""
+    near = 2**16
+    if width == 8:
+        return size == 2**64 - 1
+    return 2**31 - near <= size <= 2**31 or size >= 2**32 - near
+
+
+def with_size(data: bytes) -> bytes:
+    """The file, but where a decoder would not take one whose length was not known when it was
+    written: a CAF that says so; a WAV with samples of 0 bytes whose own size does not reach beyond
+    them, or was not known either. In these, samples go on to the end."""
+    start, size = samples_in(data) or (0, len(data))
+    open_ = data[:4] == b"caff" and size is None
+    if data[:4] == b"RIFF" and size == 0 < len(data) - start:
+        whole = int.from_bytes(data[4:8], "little")
+        open_ = whole + 8 <= start or is_open(whole, 4)
+    if not open_:
+        return data
+    _, _, width, order = CHUNKED[data[:4]]
+    known = min(len(data) - start, 2 ** (8 * width) - 1).to_bytes(width, order)
+    return data[: start - width] + known + data[start:]
+
+
 def check_whole(data: bytes, found: int, declared: int) -> None:
     """ValueError if a file holds less than it says: a decoder only gives what is there.
 
-    WAV, AIFF, AU and W64 say how many bytes there are, FLAC and others how many samples, Ogg marks
-    its last page. MP3 says nothing.
+    WAV, RF64, AIFF, CAF, AU and W64 say how many bytes there are, FLAC and others how many samples,
+    Ogg marks its last page. MP3 says nothing.
     """
     if found < declared:
         raise ValueError(f"it ends early, after {found} of {declared} samples")
-    if data[:4] in CHUNKED:
-        (chunk, order), at = CHUNKED[data[:4]], 12
-        while at + 8 <= len(data) and data[at : at + 4] != chunk:
-            size = int.from_bytes(data[at + 4 : at + 8], order)
-            at += 8 + size + size % 2
-        size, has = int.from_bytes(data[at + 4 : at + 8], order), len(data) - at - 8
-        if has < size < 0xFFFFFF00:  # what is written while the length is not yet known
-            raise ValueError(f"it ends early, after {has} of {size} bytes of samples")
+    start, size = samples_in(data) or (0, 0)
+    if size is not None and len(data) - start < size:
+        raise ValueError(f"it ends early, after {len(data) - start} of {size} bytes of samples")
     for mark, at, bytes_, order, before in SIZED:  # .snd: after its header; W64: of the whole file
         if data.startswith(mark):
             size = int.from_bytes(data[at : at + bytes_], order)
@@ -171,13 +214,23 @@ def log_mel(wave: Tensor, rate: int, mels: int) -> Tensor:
     return (power @ bank + FLOOR).log()
 
 
-@functools.lru_cache(maxsize=8)
-def say_cut(length: float, seconds: float) -> None:
+@dataclass(frozen=True)
+class Cut:
+    """A sound that is longer than the limit: the same as each other, since one is spoken of."""
+
+    limit: float
+    """In seconds."""
+    length: float = field(compare=False)
+    """The same."""
+
+
+@functools.cache
+def say_cut(cut: Cut) -> None:
     """Say, once per process and limit, that what is longer is cut."""
     log.warning(
-        "a sound of %.1f s is cut to its first %g s (data.seconds), and so is each longer one",
-        length,
-        seconds,
+        "a sound of %s s is cut to its first %g s (data.seconds), and so is each longer one",
+        f"{cut.length:.{1 if cut.length >= 10 else 2}f}",
+        cut.limit,
     )
 
 
@@ -198,7 +251,8 @@ class PrepareSound(Prepare, kind="sound"):
     seconds: float = 10.0
     """What is longer is cut."""
     fixed: bool = False
-    """Whether all are of one length, that of `seconds`: shorter ones are filled with silence."""
+    """Whether all are of one length, that of `seconds`: shorter ones are filled with silence; where
+    each is centred, with the lowest value of each band in it."""
     mean: tuple[float, ...] = (0.0,)
     """Of the log-mel values of each band on train; one number stands for all bands."""
     std: tuple[float, ...] = (1.0,)
@@ -252,15 +306,23 @@ class PrepareSound(Prepare, kind="sound"):
     def finish(self, loaded: Tensor) -> Tensor:
         """(T, mels) of any length -> the same, cut or filled, and normalised."""
         if len(loaded) > self.frames:
-            say_cut(len(loaded) * HOP, self.seconds)
+            say_cut(Cut(self.seconds, len(loaded) * HOP))
         return self.normal(self.fit(loaded[: self.frames]))
 
     def fit(self, loaded: Tensor, before: int = 0) -> Tensor:
         """(T, mels) -> (frames, mels) if `fixed`: with silence behind, `before` of it in front."""
-        if not self.fixed:
-            return loaded
-        more = (0, 0, before, self.frames - len(loaded) - before)
-        return torch.nn.functional.pad(loaded, more, value=math.log(FLOOR))
+        if self.fixed:
+            more = (0, 0, before, self.frames - len(loaded) - before)
+            loaded = torch.nn.functional.pad(loaded, more, value=math.log(FLOOR))
+        return self.hushed(loaded) if self.centre else loaded
+
+    def hushed(self, centred: Tensor) -> Tensor:
+        """(T, mels), centred, filled with silence that is not, here or while it was varied -> the
+        same with the lowest value of each band in the sound there: what silence in it has."""
+        filled = (centred == math.log(FLOOR)).all(1)
+        if not filled.any() or filled.all():
+            return centred
+        return torch.where(filled[:, None], centred[~filled].amin(0), centred)
 
     def normal(self, loaded: Tensor) -> Tensor:
         """(T, mels) -> the same with mean 0 and std 1 on train."""
