@@ -1165,3 +1165,32 @@ def test_an_empty_picture_is_no_file_of_its_name(tmp_path, cell):
     else:
         said = refused(tmp_path / "t.parquet", "picture")
         assert "1 of 8 cannot be read" in said and "empty" in said
+
+
+@pytest.mark.parametrize("kind", ["picture", "unlabelled", "boxes", "scene"])
+def test_what_the_files_of_pictures_were_is_noted_for_tables_too(tmp_path, kind):
+    for i in range(8):
+        made = Image.new("RGBA", (16, 16), (i, 0, 0, 128 if i == 5 else 255))
+        turned = Image.Exif()
+        turned[0x112] = 3 if i in (2, 3) else 1
+        made.save(tmp_path / f"{i}.png", exif=turned)
+        mask = Image.new("L", (16, 16), 0)
+        mask.paste(1, (0, 0, 8, 8))
+        mask.save(tmp_path / f"m{i}.png")
+    columns = {"boxes": ["image", "x0", "y0", "x1", "y1", "label"], "scene": ["image", "mask"]}
+    rows = [
+        {"boxes": (f"{i}.png", 1, 2, 9, 9, "ab"[i % 2]), "scene": (f"{i}.png", f"m{i}.png")}.get(
+            kind, (f"{i}.png", "ab"[i % 2])
+        )
+        for i in range(8)
+    ]
+    file = write(tmp_path / "t.csv", columns.get(kind, ["image", "label"]), rows)
+    splits = read(file, kind, shorter=None, longer=None, ignore=None)
+    (note,) = (n for n in splits.notes if "turned upright" in n)
+    assert note.startswith("of 8 pictures 2 are turned upright (EXIF), 1 have transparent pixels")
+
+
+def test_the_same_text_with_other_blanks_around_it_is_noted(tmp_path):
+    rows = [(f"{' ' * (i // 10)}same sentence {i % 10}", "ab"[i % 2]) for i in range(20)]
+    splits = read(write(tmp_path / "t.csv", ["text", "label"], rows), val=0.5)
+    assert any("are also in train" in note for note in splits.notes)

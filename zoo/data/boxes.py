@@ -11,12 +11,22 @@ import numpy as np
 from zoo.data.box_cells import Told
 from zoo.data.box_sources import sources_in
 from zoo.data.check import look_all
-from zoo.data.pairs import ORDER, Pairs, Source, divided, gather, held_out_source, splits_of, usable
+from zoo.data.pairs import (
+    ORDER,
+    Pairs,
+    Source,
+    divided,
+    gather,
+    held_out_source,
+    seen_notes,
+    splits_of,
+    usable,
+)
 from zoo.data.splits import Rows, Splits, nearly_alike
 from zoo.errors import UserError
 from zoo.inputs import Boxed, order_labels
 from zoo.inputs.boxes import boxes_of, check_bounds
-from zoo.inputs.image import decode_image
+from zoo.inputs.image import Marks, decode_image, decode_marked
 from zoo.inputs.names import is_text, listed
 from zoo.inputs.scene import Pair, decode_mask, same_size
 
@@ -37,6 +47,8 @@ class Look(NamedTuple):
     digest: bytes = b""
     reason: str = ""
     """Why it cannot be used; "" if it can."""
+    marks: Marks = Marks()
+    """What the picture's file was."""
 
 
 def box_splits(config: Any, seed: int) -> Splits:
@@ -51,6 +63,7 @@ def box_splits(config: Any, seed: int) -> Splits:
     sources, shares, notes = gather(config, sources_in)
     looks = {split: look(sources[split], split) for split in ORDER if split in sources}
     good, bad = usable(sources, looks, config.on_bad, "boxes")
+    notes += seen_notes(sources, looks, good)
     labels = order_labels(label for i in good["train"] for label in looks["train"][i].labels)
     if not labels:
         got = f"those of {sources['train'].root} have none"
@@ -65,6 +78,7 @@ def box_held_out(config: Any, labels: Sequence[str]) -> Splits:
     source, notes = held_out_source(config, sources_in)
     looks = look(source, "test")
     good, bad = usable({"test": source}, {"test": looks}, config.on_bad, "boxes")
+    notes += seen_notes({"test": source}, {"test": looks}, good)
     rows = {"test": rows_of(source, looks, good["test"], tuple(labels))}
     return finish(rows, tuple(labels), notes, bad)
 
@@ -102,7 +116,7 @@ def look_at_boxes(pair: Pair) -> Look:
     if not isinstance(source, (Path, bytes)) or (isinstance(source, Path) and not is_text(source)):
         return Look(reason=f"{source!r} is neither a file's path in UTF-8 nor its bytes")
     try:
-        picture = decode_image(source)
+        picture, marks = decode_marked(source)
         if isinstance(told, Path):
             ids = decode_mask(told)
             same_size(picture, ids, pair)
@@ -117,7 +131,8 @@ def look_at_boxes(pair: Pair) -> Look:
     digest = hashlib.blake2b(picture.tobytes(), digest_size=16, key=b"%dx%d" % picture.size)
     length = zlib.crc32(source) if isinstance(source, bytes) else source.stat().st_size
     length += zlib.crc32(boxes.tobytes() + "\n".join(told.labels).encode())
-    return Look(told.labels, boxes, picture.width * picture.height, length, digest.digest())
+    count = picture.width * picture.height
+    return Look(told.labels, boxes, count, length, digest.digest(), marks=marks)
 
 
 def fault_of(told: Told, sides: tuple[int, int]) -> str:

@@ -71,7 +71,8 @@ def _look_at_text(text: str | None) -> Seen:
     if text is not None and not isinstance(text, str):
         return Seen(reason=f"{text!r} is no text")
     data = (text or "").encode("utf-8", "surrogatepass")
-    digest = hashlib.blake2b(data, digest_size=16).digest()
+    read = (text or "").strip().encode("utf-8", "surrogatepass")  # blanks around it do not count
+    digest = hashlib.blake2b(read, digest_size=16).digest()
     return Seen(zlib.crc32(data), len(data), digest)
 
 

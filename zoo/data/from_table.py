@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from zoo.data.check import duplicate_notes, look_all, look_at, report_unreadable
+from zoo.data.check import duplicate_notes, look_all, look_at, picture_notes, report_unreadable
 from zoo.data.columns import (
     Columns,
     cells_of,
@@ -83,10 +83,11 @@ def table_splits(config: Any, seed: int, kind: str) -> Splits:
         notes.append(f"{listed(words)} is taken for a class: {hint}")
     data, skipped = {}, []
     for split in (s for s in ("train", "val", "test") if s in tables):
-        data[split], bad = rows_of(
+        data[split], bad, more = rows_of(
             tables[split], roots[split], columns, labels, task, kind, config.on_bad
         )
         skipped += bad
+        notes += more
         notes += doubtful(tables[split], roots[split], split)
     if sides:
         data = apart(data.pop("train"), sides) | data
@@ -112,11 +113,11 @@ def table_held_out(config: Any, labels: Sequence[str], kind: str) -> Splits:
     task, _ = task_of(
         cells_of(table, columns.label), config.task or lists(table, columns.label), given
     )
-    rows, bad = rows_of(table, given, columns, tuple(labels), task, kind, config.on_bad)
+    rows, bad, more = rows_of(table, given, columns, tuple(labels), task, kind, config.on_bad)
     if sides:
         each = apart(rows, sides)
         rows = each.get("test") or each["val"]
-    return finish(tuple(labels), {"test": rows}, task, [*columns.notes, *told], bad, kind)
+    return finish(tuple(labels), {"test": rows}, task, [*columns.notes, *told, *more], bad, kind)
 
 
 def apart(rows: Rows, sides: Sequence[str]) -> dict[str, Rows]:
@@ -193,8 +194,9 @@ def rows_of(
     task: str,
     kind: str,
     on_bad: str,
-) -> tuple[Rows, list[str]]:
-    """A split's table -> its rows, and a line for each that was left out."""
+) -> tuple[Rows, list[str], list[str]]:
+    """A split's table -> its rows, a line for each that was left out, and notes on what the files
+    of pictures were."""
     for name in (columns.input, columns.label):
         if name not in table.column_names:
             hint = suggest(name, table.column_names)
@@ -223,7 +225,7 @@ def rows_of(
     if not good:
         raise UserError(f"data takes rows that can be read; all of {root} are left out")
     numbers = numbered(labels, task, str(root))
-    return Rows(
+    rows = Rows(
         root,
         every.pick(good),
         tuple(numbers(cells[i]) for i in good),
@@ -231,7 +233,9 @@ def rows_of(
         tuple(looks[i].length for i in good),
         tuple(looks[i].values for i in good),
         tuple(looks[i].digest for i in good),
-    ), [*bad, *empty.values()]
+    )
+    notes = picture_notes([looks[i].marks for i in good], rows.name) if kind == "picture" else []
+    return rows, [*bad, *empty.values()], notes
 
 
 def numbered(labels: tuple[str, ...], task: str, where: str) -> Callable[[str], Any]:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from zoo.data.check import look_all, picture_notes
+from zoo.data.check import look_all
 from zoo.data.columns import input_of, told_of
 from zoo.data.layout import existing_folder, find_splits
 from zoo.data.pairs import (
@@ -21,6 +21,7 @@ from zoo.data.pairs import (
     gather,
     held_out_source,
     pairs_in,
+    seen_notes,
     splits_of,
     usable,
 )
@@ -117,21 +118,6 @@ def look_at_pair(pair: Pair) -> Look:
     values, counts = np.unique(mask, return_counts=True)
     present = dict(zip(values.tolist(), counts.tolist(), strict=True))
     return Look(present, mask.size, length, digest.digest(), marks=marks)
-
-
-def seen_notes(
-    sources: Mapping[str, Source],
-    looks: Mapping[str, list[Look]],
-    good: Mapping[str, Sequence[int]],
-) -> list[str]:
-    """Notes on what the pictures' files were."""
-    every = [(split, i) for split, rows in good.items() for i in rows]
-
-    def name(place: int) -> str:
-        split, i = every[place]
-        return sources[split].pairs.name(i, sources[split].root)
-
-    return picture_notes([looks[split][i].marks for split, i in every], name)
 
 
 def rows_of(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from zoo.data.check import duplicate_notes
+from zoo.data.check import duplicate_notes, picture_notes
 from zoo.data.columns import splits_told
 from zoo.data.divide import check_sides, divide
 from zoo.data.folder import share_or_path
@@ -148,6 +148,19 @@ def usable(
         if not rows:
             raise UserError(f"data takes pictures with {what}; all of {split} are left out")
     return good, bad
+
+
+def seen_notes(
+    sources: Mapping[str, Source], looks: Mapping[str, list[Any]], good: Mapping[str, Sequence[int]]
+) -> list[str]:
+    """Notes on what the pictures' files were."""
+    every = [(split, i) for split, rows in good.items() for i in rows]
+
+    def name(place: int) -> str:
+        split, i = every[place]
+        return sources[split].pairs.name(i, sources[split].root)
+
+    return picture_notes([looks[split][i].marks for split, i in every], name)
 
 
 def divided(rows: dict[str, Rows], shares: Mapping[str, Any], seed: int, config: Any) -> list[str]:

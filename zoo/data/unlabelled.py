@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from zoo.data.check import duplicate_notes, look_all, look_at, report_unreadable
+from zoo.data.check import duplicate_notes, look_all, look_at, picture_notes, report_unreadable
 from zoo.data.columns import input_of
 from zoo.data.divide import check_sides, divide
 from zoo.data.folder import share_or_path
@@ -40,8 +40,9 @@ def unlabelled_splits(config: Any, seed: int) -> Splits:
             shares[split] = given
     rows, bad = {}, []
     for split in (s for s in ORDER if s in found):
-        rows[split], some = rows_of(*found[split], config.on_bad)
+        rows[split], some, told = rows_of(*found[split], config.on_bad)
         bad += some
+        notes += told
     for split, share in shares.items():
         rows[split], rows["train"], note = divide(
             rows["train"], share, seed, split, config, "pictures"
@@ -56,8 +57,8 @@ def unlabelled_held_out(config: Any) -> Splits:
     """What `config.test` holds alone -> Splits with `test`."""
     found, notes = pictures_in(config.test, "data.test", config)
     some = found.get("test") or found.get("val") or next(iter(found.values()))
-    rows, bad = rows_of(*some, config.on_bad)
-    return finish({"test": rows}, notes, bad)
+    rows, bad, told = rows_of(*some, config.on_bad)
+    return finish({"test": rows}, notes + told, bad)
 
 
 def pictures_in(path: Any, key: str, config: Any) -> tuple[dict[str, Found], list[str]]:
@@ -81,8 +82,8 @@ def pictures_in(path: Any, key: str, config: Any) -> tuple[dict[str, Found], lis
     return tables, list(dict.fromkeys(notes))
 
 
-def rows_of(root: Path, items: Sequence[Any], on_bad: str) -> tuple[Rows, list[str]]:
-    """The pictures that can be read, and a line for each other."""
+def rows_of(root: Path, items: Sequence[Any], on_bad: str) -> tuple[Rows, list[str], list[str]]:
+    """The pictures that can be read, a line for each other, and notes on what their files were."""
     looks = look_all(items, look_at("picture"), "pictures")
     table = items if isinstance(items, Column) else None
     seen = {table.name_of(i) if table else printable(items[i]): look
@@ -94,7 +95,8 @@ def rows_of(root: Path, items: Sequence[Any], on_bad: str) -> tuple[Rows, list[s
     kept = table.pick(good) if table else tuple(items[i] for i in good)
     facts = ("length", "values", "digest")
     sizes, values, digests = (tuple(getattr(looks[i], name) for i in good) for name in facts)
-    return Rows(root, kept, (0,) * len(good), 1, sizes, values, digests), bad
+    rows = Rows(root, kept, (0,) * len(good), 1, sizes, values, digests)
+    return rows, bad, picture_notes([looks[i].marks for i in good], rows.name)
 
 
 def finish(
