@@ -311,7 +311,11 @@ def test_many_classes_have_no_confusion_matrix():
             "numbers",
             "takes mse.*got 'accuracy': give null for mse",
         ),
-        (SelectConfig(metric="loss", mode="max"), "labels", "select.mode takes min"),
+        (
+            SelectConfig(metric="loss", mode="max"),
+            "labels",
+            "select.mode takes min.*--select.mode min$",
+        ),
         (
             SelectConfig(mode="max"),
             "numbers",

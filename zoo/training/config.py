@@ -165,7 +165,11 @@ def collect(recipe: str | Path, overrides: Mapping[str, Any] | None = None) -> D
             if key in KEYS and not KEYS[key].of(name):
                 tasks = " and ".join(KEYS[key].tasks)
                 raise UserError(f"{key} is a key of {tasks}; {name} has none of it{value.at}")
-        notes = leave_out(given, flags) if layer == "flag" else notes
+        if layer == "flag":
+            notes = leave_out(given, flags)
+            if "select.metric" in flags:  # a file's mode is that of the file's metric
+                given["select.mode"] = Given(KEYS["select.mode"].default, "")
+                origins["select.mode"] = Origin("default")
         if replaced := _lay(given, values):
             notes = (*notes, f"left out, with the recipe's own model: {some(replaced)}")
         origins |= {key: Origin(layer, value.where) for key, value in values.items()}
