@@ -639,7 +639,9 @@ def test_another_kind_by_a_flag_leaves_out_what_the_file_says_of_the_first():
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({"dim": 20}, r"width 20 and 3 heads, 3 kv_heads: give --model\.adapter\.heads$"),
+        ({}, r"width 128 and 3 heads.*: give --model\.adapter\.dim 96, or --model\.adapter\.heads one"),
+        ({"dim": 20}, r"width 20 and 3 heads, 3 kv_heads: give --model\.adapter\.dim 96, or"),
+        ({"dim": 200}, r"width 200 and 3 heads, 3 kv_heads: give --model\.adapter\.dim 192, or"),
         ({"dim": 32, "heads": [5, 5, 5, 5]}, r"width 32 and 5 heads.* \(--model\.adapter\.heads\)$"),
         ({"kind": "Tubes"}, r"takes an adapter of pictures, Patches or SwinPatches; got Tubes"),
         ({"kind": "Frames"}, r"takes an adapter of pictures, Patches or SwinPatches; got Frames"),
@@ -649,8 +651,14 @@ def test_an_option_that_does_not_fit_another_kind_is_named(given: dict[str, Any]
     """Stages are shaped by the adapter's options, whatever part meets them."""
     flags = {f"model.adapter.{key}": v for key, v in {"kind": "SwinPatches", **given}.items()}
     resolved = training.resolve("image_classify/custom", {"data.train": "x", **flags})
-    with pytest.raises(UserError, match=sentence), placing(resolved.origins), torch.device("meta"):
-        make_model(resolved.config.model, ["a", "b"])
+    sections: Any = resolved.config.model
+    with pytest.raises(UserError, match=sentence) as caught, torch.device("meta"):
+        with placing(resolved.origins):
+            make_model(sections, ["a", "b"])
+    if told := re.search(r"give --model\.adapter\.dim (\d+)", str(caught.value)):
+        adapter = {**sections["adapter"], "dim": int(told[1])}
+        with torch.device("meta"):
+            make_model({**sections, "adapter": adapter}, ["a", "b"])
 
 
 def test_what_a_recipe_says_of_a_model_that_a_flag_replaces_is_told():

@@ -33,6 +33,7 @@ from zoo.training.bodies import (
     names_of,
     put_head,
     sees_pictures,
+    stages_fit,
     with_head,
 )
 from zoo.training.config import Config, flatten
@@ -274,7 +275,7 @@ def assemble(
         except OptionError as error:  # a part does not know where it stands
             if "stages" in options and hasattr(adapter.config, error.key):
                 own, key = sections.get("adapter") or {}, f"adapter.{error.key}"
-                todo = "" if error.key in own else f": give --model.{key}"
+                todo = "" if error.key in own else f": give {stages_fit(adapter.config, error.key)}"
                 raise OptionError(f"{error}{todo}", key if error.key in own else "") from error
             raise OptionError(str(error), f"{section}.{error.key}") from error
 
