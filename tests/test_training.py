@@ -750,6 +750,29 @@ def test_patience_ends_training_early(options):
     result = training.train(RECIPE, {**options, **given})
     figures = read(result.folder / "result.json")
     assert figures["epochs"] == 3 and figures["weights"] == "epoch 1"
+    told = "topped after epoch 3 of 6: 2 epochs without a better loss (select.patience)"
+    assert figures["stopped_early"] == f"s{told}"
+    assert f"s{told}\n" in (result.folder / "log.txt").read_text()
+    assert f"\n\nS{told}.\n\n" in (result.folder / "report.md").read_text()
+
+
+def test_only_patience_stops_early():
+    select = SelectConfig(metric="macro_f1", mode="max", patience=1)
+    progress = object.__new__(callbacks.Progress)
+    progress.epochs, progress.select, progress.validations = 4, select, []
+
+    def seen(*values, patience=1):
+        progress.select, progress.epochs_done = replace(select, patience=patience), len(values)
+        progress.validations = [
+            {"epoch": i + 1, "metrics": {"macro_f1": value}} for i, value in enumerate(values)
+        ]
+        return progress.stopped()
+
+    assert seen() is None and seen(0.1, 0.2) is None and seen(0.2, 0.1, patience=None) is None
+    assert seen(0.1, 0.2, 0.3, 0.2) is None  # the last epoch
+    told = "stopped after epoch 2 of 4: 1 epoch without a better macro_f1 (select.patience)"
+    assert seen(0.2, 0.2) == told and seen(0.2, 0.2, patience=2) is None
+    assert seen(0.2, math.nan, patience=2).endswith("of 4: macro_f1 is not a finite number")
 
 
 def test_without_validation_all_of_train_is_learned_and_the_last_epoch_kept(

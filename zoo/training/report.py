@@ -167,8 +167,10 @@ def write_page(
         f"{result['seconds']:.1f} s of training on {result['hardware']}; "
         f"`model/` holds the weights of {result['weights']}.",
         "",
-        *(f"{in_page(remark)}\n" for remark in remarks),
     ]
+    if told := result["stopped_early"]:
+        lines += [f"{in_page(told[0].upper() + told[1:])}.", ""]
+    lines += [f"{in_page(remark)}\n" for remark in remarks]
     lines += [f"![{name}]({name})\n" for name in (CURVES, CONFUSION) if (folder / name).exists()]
     lines += table_of_targets(data)
     lines += ["", *(f"- {in_page(note)}" for note in data["notes"])]

@@ -34,7 +34,7 @@ from zoo.training.saving import (
     newest,
     read_checkpoint,
 )
-from zoo.training.telling import introduce_data, say_figures, sentence
+from zoo.training.telling import introduce_data, say_figures, say_files, sentence
 from zoo.training.tune import frozen, learning, merge
 
 
@@ -222,10 +222,7 @@ class Run:
                 word = f"epoch {best['epoch']}, the best {self.select.metric} on val"
                 log.info(f"kept are the weights of {word}; with them:")
             say_figures(metrics, self.baselines, self.select)
-            for name in (report.CURVES, report.CONFUSION):
-                if (self.folder / name).exists():
-                    log.info(f"figure: {self.folder / name}")
-            log.info(f"{self.progress.seconds:.1f} s of training; see {self.folder}/report.md")
+            say_files(self.folder, self.progress.seconds)
         return RunResult(self.folder, metrics, self.progress.seconds)
 
     def keep(self, failed: str | None = None) -> None:
@@ -281,6 +278,7 @@ class Run:
             "interrupted": interrupted,
             "failed": failed,
             "epochs": p.epochs_done,
+            "stopped_early": None if interrupted or failed else p.stopped(),
             "steps": p.step,
             "seconds": round(p.seconds, 3),
             "samples_per_second": round(p.samples / max(p.seconds, 1e-9), 1),

@@ -1,6 +1,7 @@
 """What a run says of its data, its figures and its end, in lines of the log."""
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from zoo.data.splits import uneven
@@ -8,6 +9,7 @@ from zoo.errors import UserError
 from zoo.training.baselines import Baselines, behind
 from zoo.training.config import KEYS, Config, SelectConfig
 from zoo.training.console import log
+from zoo.training.report import CONFUSION, CURVES
 
 
 def introduce_data(splits: Any, config: Config | None = None) -> None:
@@ -49,6 +51,14 @@ def say_figures(
         log.info(f"{split}: {figures(values)}")
     if told := behind(metrics, baselines, select):
         log.info(told)
+
+
+def say_files(folder: Path, seconds: float) -> None:
+    """Say where the pictures and the report of a run are."""
+    for name in (CURVES, CONFUSION):
+        if (folder / name).exists():
+            log.info(f"figure: {folder / name}")
+    log.info(f"{seconds:.1f} s of training; see {folder}/report.md")
 
 
 def figures(values: Mapping[str, float]) -> str:
