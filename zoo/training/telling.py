@@ -10,6 +10,19 @@ from zoo.training.baselines import Baselines, behind
 from zoo.training.config import KEYS, Config, SelectConfig
 from zoo.training.console import log
 from zoo.training.report import CONFUSION, CURVES
+from zoo.training.saving import Start
+
+
+def say_start(start: Start, epochs: int) -> None:
+    """Say where a run that is resumed goes on, of so many epochs."""
+    for note in start.passed_over:
+        log.warning(note)
+    done = start.epochs
+    if done:
+        again = f"; what was done of epoch {done + 1} is done again" if done < epochs else ""
+        log.info(f"going on after epoch {done} of {epochs}, step {start.step}{again}")
+    else:
+        log.info("there is no checkpoint yet: it begins anew")
 
 
 def introduce_data(splits: Any, config: Config | None = None) -> None:
