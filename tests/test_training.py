@@ -672,6 +672,12 @@ def test_a_report_says_how_its_figures_are_meant():
         "The epoch is that of the least val loss; of equals the first is kept.",
         "Label smoothing (0.2) counts in the training loss only, not in that of val and test.",
     ]
+    config = training.resolve(RECIPE, {**flags, "optim.class_weights": "auto"}).config
+    assert report.remarks(config, select, "label", False) == [
+        "Label smoothing (0.2) counts in the training loss only, not in that of val and test.",
+        "Class weights (auto) count in the training loss only, not in that of val and test.",
+    ]
+    assert len(report.remarks(config, select, "labels", False)) == 1
     config = training.resolve(RECIPE, {**flags, "optim.smoothing": 0}).config
     assert report.remarks(config, select, "label", False) == []
     (line,) = report.remarks(config, select, "numbers", False)
@@ -683,9 +689,11 @@ def test_a_model_behind_a_baseline_is_told():
     known = {"val": {"a": {"mse": 2.0}, "b": {"mse": 1.0}}, "test": {"a": {"mse": 1.0}}}
     ours = {"val": {"mse": 1.5}, "test": {"mse": 1.0}}
     assert behind(ours, known, select) == (
-        "the model is worse than a baseline on val (mse 1.5; b: 1)"
+        "the model is worse than a baseline on val (mse 1.5; b: 1), and no better than a baseline "
+        "on test (mse 1; a: 1)"
     )
-    assert behind({"test": {"mse": 1.0}}, known, select) == ""
+    assert behind({"test": {"mse": 0.9}}, known, select) == ""
+    assert "worse" in behind({"test": {"mse": math.nan}}, known, select)
     assert behind(ours, {}, select) == ""
 
 

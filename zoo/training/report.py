@@ -129,11 +129,15 @@ def remarks(config: Config, select: SelectConfig, target: str, chose: bool) -> l
         lines.append(
             "The loss is in train's deviations, squared; mse and mae are in the data's own units."
         )
-    elif smoothing:
-        lines.append(
-            f"Label smoothing ({smoothing}) counts in the training loss only, not in that of val "
-            "and test."
-        )
+        return lines
+    weighs = target == "label" and config.optim.class_weights != "none"
+    for what, used, many in (
+        (f"Label smoothing ({smoothing})", smoothing, "counts"),
+        (f"Class weights ({config.optim.class_weights})", weighs, "count"),
+    ):
+        if used:
+            where = "in the training loss only, not in that of val and test"
+            lines.append(f"{what} {many} {where}.")
     return lines
 
 
@@ -168,7 +172,7 @@ def write_page(
         f"`model/` holds the weights of {result['weights']}.",
         "",
     ]
-    if told := result["stopped_early"]:
+    if told := result.get("stopped_early"):
         lines += [f"{in_page(told[0].upper() + told[1:])}.", ""]
     lines += [f"{in_page(remark)}\n" for remark in remarks]
     lines += [f"![{name}]({name})\n" for name in (CURVES, CONFUSION) if (folder / name).exists()]
