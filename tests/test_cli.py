@@ -661,6 +661,56 @@ def test_an_option_that_does_not_fit_another_kind_is_named(given: dict[str, Any]
             make_model({**sections, "adapter": adapter}, ["a", "b"])
 
 
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"experts": 4}, r"bias True.*: give --model\.backbone\.mlp\.bias false"),
+        ({"grouping": {"kind": "windows", "size": [1, 8]}},
+         r"windows has no option 'size'; it takes window, shift, pad \(.*\.grouping\.size\)"),
+        ({"grouping": {"kind": "windows", "window": 8}},
+         r"windows takes window as a list of .*; got 8 \(--model\.backbone\.grouping\.window\)"),
+        ({"block.attn.position": {"kind": "rope", "bse": 1}}, "rope has no option 'bse'; .*'base'"),
+    ],
+)  # fmt: skip
+def test_what_a_part_lacks_is_said_with_the_flag_that_helps(given: dict[str, Any], sentence: str):
+    flags = {"data.train": "x"} | {f"model.backbone.{key}": v for key, v in given.items()}
+    resolved = training.resolve("text_classify/custom", flags)
+    prepare = stand_in("text")
+    with pytest.raises(UserError, match=sentence) as caught, placing(resolved.origins):
+        make_model(resolved.config.model, ["a", "b"], kind="text", prepare=prepare)
+    if told := re.search(r"give --model\.backbone\.(\S+) false", str(caught.value)):
+        flags[f"model.backbone.{told[1]}"] = False
+        sections: Any = training.resolve("text_classify/custom", flags).config.model
+        assert make_model(sections, ["a", "b"], kind="text", prepare=prepare)
+
+
+def test_a_head_that_reads_a_class_token_that_is_not_there_names_the_flag(tmp_path):
+    zoo.create("vit_mu_patch8_32", classes=["a", "b"], pool="mean", class_token=False).save(
+        tmp_path
+    )
+    flags = {"data.train": "x", "model.load": str(tmp_path), "model.head.pool": "class"}
+    resolved = training.resolve("image_classify/vit_small_probe", flags)
+    with pytest.raises(UserError, match=r"class_token=False: give --model\.head\.pool mean"):
+        make_model(resolved.config.model, ["x", "y"])
+    flags["model.head.pool"] = "mean"
+    sections: Any = training.resolve("image_classify/vit_small_probe", flags).config.model
+    assert make_model(sections, ["x", "y"])
+
+
+def test_windows_of_texts_say_what_to_give():
+    """Their tokens are a row, which windows of one side divide."""
+    base = {"data.train": "x", "model.backbone.grouping": "windows"}
+    prepare = stand_in("text")
+    for flags in (base, base | {"model.backbone.grouping.window": [8]}):
+        sections: Any = training.resolve("text_classify/custom", flags).config.model
+        model = make_model(sections, ["a", "b"], kind="text", prepare=prepare)
+        if flags is base:
+            with pytest.raises(UserError, match=r"got a row: give --model\.\S+\.window \[8\]"):
+                model.predict(["a text"])
+        else:
+            assert model.predict(["a text", "another that is longer"])
+
+
 def test_what_a_recipe_says_of_a_model_that_a_flag_replaces_is_told():
     found = training.resolve(
         "image_classify/vit_small_probe", {"data.train": "x", "model.name": "a"}
