@@ -764,6 +764,14 @@ def test_patience_ends_training_early(options):
     assert f"\n\nS{told}.\n\n" in (result.folder / "report.md").read_text()
 
 
+def test_the_table_has_the_last_step_as_the_log_does(options):
+    result = training.train(RECIPE, {**options, "run.epochs": 1, "run.log_every": 2})
+    steps, losses = report.read_metrics(result.folder / "metrics.csv")["train/loss"]
+    lines = re.findall(r"step (\d+)/\d+  loss (\S+)", (result.folder / "log.txt").read_text())
+    assert [int(step) for step, _ in lines] == steps == [2, 3]
+    assert [loss for _, loss in lines] == [f"{loss:.4f}" for loss in losses]
+
+
 def test_only_patience_stops_early():
     select = SelectConfig(metric="macro_f1", mode="max", patience=1)
     progress = object.__new__(callbacks.Progress)

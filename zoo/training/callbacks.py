@@ -195,6 +195,11 @@ class Progress(Callback):
             level = logging.INFO if self.bar is None else logging.DEBUG  # for the file alone
             log.log(level, f"{epoch}  step {self.step}/{self.total}  {text}")
             self.line_at, self.line_samples, self.line_waited = now, self.samples, 0.0
+        if due and self.step % self.every:  # the last, for which Lightning writes no row
+            row = {"train/loss": pl_module.step_loss, "train/lr": pl_module.step_lr}
+            for logger in trainer.loggers:
+                step = self.step - 1  # a logger counts from 0
+                logger.log_metrics({"epoch": trainer.current_epoch, **row}, step)
 
     def on_validation_end(self, trainer: Trainer, pl_module: Any) -> None:
         """Remember the metrics, in one line."""
