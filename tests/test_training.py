@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
+from matplotlib.figure import Figure
 from PIL import Image
 from rich.console import Console
 from sklearn.metrics import accuracy_score, f1_score
@@ -662,6 +663,37 @@ def test_names_of_any_kind_stand_in_figures_and_tables(tmp_path):
     rows = lines[lines.index("| class | test |") + 2 :][: len(NAMES)]
     assert all(re.fullmatch(r"\| .+ \| 1 \|", row) for row in rows)
     assert rows[1] == r"| a\|b | 1 |" and rows[2] == "| two lines | 1 |"
+
+
+@pytest.mark.filterwarnings("ignore:Glyph")
+def test_labels_that_the_font_lacks_get_another_font_or_their_numbers(tmp_path, monkeypatch):
+    drawn, save = [], Figure.savefig
+
+    def kept(figure, *args, **kwargs):
+        ticks = figure.axes[0].get_yticklabels()
+        drawn.append([(text.get_text(), text.get_fontfamily()) for text in ticks])
+        save(figure, *args, **kwargs)
+
+    def draw(*labels):
+        counts = torch.eye(len(labels), dtype=torch.int64)
+        note = report.draw_confusion(counts, labels, "test", tmp_path / "confusion.png")
+        return note, [text for text, _ in drawn[-1]], drawn[-1][0][1]
+
+    monkeypatch.setattr(Figure, "savefig", kept)
+    usual = {report.font_manager.FontProperties().get_name(): {*map(ord, "ab")}}
+    has = usual | {"STIXGeneral": {*map(ord, "三角")}}
+    monkeypatch.setattr(report, "characters", lambda name: usual.get(name, set()))
+    assert draw("a", "b") == ("", ["a", "b"], list(usual))
+    note, texts, _ = draw("a", "三角")
+    assert note == (
+        "no installed font has all characters of the labels: confusion.png shows each by its "
+        "number in labels.json, from 0"
+    )
+    assert texts == ["0", "1"]
+    monkeypatch.setattr(report, "characters", lambda name: has.get(name, set()))
+    assert draw("a", "三角") == ("", ["a", "三角"], [*usual, "STIXGeneral"])
+    monkeypatch.undo()
+    assert report.families(["a b…"]) == list(usual) and report.characters("cmr10")
 
 
 def test_a_report_says_how_its_figures_are_meant():

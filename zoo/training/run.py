@@ -212,7 +212,9 @@ class Run:
                 if confusion is not None:
                     target = self.folder / report.CONFUSION
                     what = "pixels" if self.splits.target == "mask" else "samples"
-                    report.draw_confusion(confusion, self.splits.labels, split, target, what)
+                    labels = self.splits.labels
+                    if note := report.draw_confusion(confusion, labels, split, target, what):
+                        log.warning(note)
             self.write_result(metrics, source)
             best = self.progress.best()
             if source == BEST and best is not None:
