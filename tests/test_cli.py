@@ -137,6 +137,10 @@ def test_flags_may_stand_anywhere():
             "zoo list has no 'xyz'; give models, recipes, runs, plugins or nothing for all",
         ),
         (["list", "--optim.lr", "1"], "zoo list takes no keys of a config; got --optim.lr"),
+        (
+            ["predict", "a", "--data.on_bad", "x"],
+            "zoo predict takes no keys of a config; got --data.on_bad; did you mean --on-bad?",
+        ),
     ],
 )
 def test_one_sentence_for_a_mistake(

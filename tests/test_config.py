@@ -371,6 +371,20 @@ def test_nearest_marks_flags():
     assert nearest("optim.lrr", mark="--") == "; did you mean '--optim.lr'?"
 
 
+@pytest.mark.parametrize(
+    ("slip", "key"),
+    [
+        ("data.epcohs", "run.epochs"),  # and not data.seconds, which is less near
+        ("optim.wrokers", "hw.workers"),
+        ("data.trian", "data.train"),
+        ("run.epohcs", "run.epochs"),
+        ("select.metrc", "select.metric"),
+    ],
+)
+def test_a_slip_in_the_wrong_section_finds_the_key(slip: str, key: str):
+    assert nearest(slip) == f"; did you mean '{key}'?"
+
+
 def test_other_names_point_at_keys():
     assert set(config_module.OTHER_NAMES.values()) <= KEYS.keys()
 
@@ -449,6 +463,12 @@ def test_a_file_without_sections_is_refused(house: Path, text: str):
     assert refused(path) == (
         "mine.yaml must hold sections with keys, such as `optim:` with `lr: 1e-3` below it"
     )
+
+
+def test_a_file_that_is_nested_too_deep_is_refused(house: Path):
+    mine = write(house, f"recipe: image_classify\ndata: {'[' * 20000}\n")
+    assert refused(mine) == "mine.yaml cannot be read as YAML text: its values are nested too deep"
+    assert places.scalar("[" * 20000) == "[" * 20000
 
 
 def test_a_file_that_is_no_text_is_refused(house: Path):
