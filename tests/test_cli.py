@@ -530,6 +530,19 @@ def test_predict_refuses(
     assert not list(fake.house.glob("x.*"))
 
 
+def test_a_slip_in_a_models_name_finds_what_may_be_one(
+    house: Path, capsys: pytest.CaptureFixture[str]
+):
+    """A folder or a file of weights, and no other file that is called alike."""
+    Path("mymodle.txt").touch()
+    assert "did you mean" not in said(capsys, "predict", "mymodel.tx", "b.csv", code=2)
+    Path("mymodel.pt").touch()
+    assert "did you mean 'mymodel.pt'?" in said(capsys, "predict", "mymodel.tx", "b.csv", code=2)
+    Path("mymodel.pt").unlink()
+    Path("mymodels").mkdir()
+    assert "did you mean 'mymodels'?" in said(capsys, "predict", "mymodel.tx", "b.csv", code=2)
+
+
 def test_predict_with_a_real_model(house: Path, capsys: pytest.CaptureFixture[str]):
     zoo.create("vit_mu_patch8_32", classes=["cat", "dog"]).save(house / "saved")
     Image.new("RGB", (40, 30), "red").save(house / "a.png")
