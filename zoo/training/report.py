@@ -31,10 +31,10 @@ def in_page(text: str) -> str:
     return re.sub(r"([\\`*<>|$\[\]])", r"\\\1", " ".join(text.split()))
 
 
-def characters(family: str) -> set[int]:
+def characters(file: str) -> set[int]:
     """Those that a font can draw; none of one that cannot be read, or drawn at any size."""
     try:
-        font = font_manager.get_font(font_manager.findfont(family))
+        font = font_manager.get_font(file)
     except (OSError, RuntimeError, ValueError):
         return set()
     return {*font.get_charmap()} if font.scalable else set()
@@ -43,15 +43,15 @@ def characters(family: str) -> set[int]:
 def families(names: Sequence[str]) -> list[str] | None:
     """The usual font, and where it has not all characters an installed one that has the others;
     None where there is none."""
-    usual = font_manager.FontProperties().get_name()
-    missing = {ord(c) for c in "".join(names)} - characters(usual)
+    usual = font_manager.FontProperties()
+    missing = {ord(c) for c in "".join(names)} - characters(font_manager.findfont(usual))
     if not missing:
-        return [usual]
-    others = sorted({font.name for font in font_manager.fontManager.ttflist})
-    others = [name for name in others if not name.startswith("Last Resort")]  # frames
-    found = (name for name in others if missing <= characters(name))
-    other = next(found, None)
-    return None if other is None else [usual, other]
+        return [usual.get_name()]
+    files = {font.name: font.fname for font in font_manager.fontManager.ttflist
+             if font.style == "normal" and not font.name.startswith("Last Resort")}  # fmt: skip
+    found = (name for name in sorted(files) if missing <= characters(files[name]))
+    other = next(found, None)  # that of last resort has frames for all
+    return None if other is None else [usual.get_name(), other]
 
 
 def read_metrics(file: Path) -> dict[str, tuple[list[int], list[float]]]:
