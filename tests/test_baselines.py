@@ -116,4 +116,5 @@ def test_a_run_tells_them(tmp_path, capsys):
     worse = {"test": {**values, "accuracy": 0.4}}
     select = zoo.training.config.SelectConfig(metric="accuracy", mode="max")
     assert "always the commonest class: 0.6" in behind(worse, found, select)
-    assert behind({"test": values}, found, select) == ""
+    assert behind({"test": values}, found, select).startswith("the model is no better than a")
+    assert behind({"test": {**values, "accuracy": 0.7}}, found, select) == ""

@@ -137,6 +137,10 @@ def test_flags_may_stand_anywhere():
             "zoo list has no 'xyz'; give models, recipes, runs, plugins or nothing for all",
         ),
         (["list", "--optim.lr", "1"], "zoo list takes no keys of a config; got --optim.lr"),
+        (
+            ["predict", "a", "--data.on_bad", "x"],
+            "zoo predict takes no keys of a config; got --data.on_bad; did you mean --on-bad?",
+        ),
     ],
 )
 def test_one_sentence_for_a_mistake(
@@ -526,6 +530,19 @@ def test_predict_refuses(
     assert not list(fake.house.glob("x.*"))
 
 
+def test_a_slip_in_a_models_name_finds_what_may_be_one(
+    house: Path, capsys: pytest.CaptureFixture[str]
+):
+    """A folder or a file of weights, and no other file that is called alike."""
+    Path("mymodle.txt").touch()
+    assert "did you mean" not in said(capsys, "predict", "mymodel.tx", "b.csv", code=2)
+    Path("mymodel.pt").touch()
+    assert "did you mean 'mymodel.pt'?" in said(capsys, "predict", "mymodel.tx", "b.csv", code=2)
+    Path("mymodel.pt").unlink()
+    Path("mymodels").mkdir()
+    assert "did you mean 'mymodels'?" in said(capsys, "predict", "mymodel.tx", "b.csv", code=2)
+
+
 def test_predict_with_a_real_model(house: Path, capsys: pytest.CaptureFixture[str]):
     zoo.create("vit_mu_patch8_32", classes=["cat", "dog"]).save(house / "saved")
     Image.new("RGB", (40, 30), "red").save(house / "a.png")
@@ -639,7 +656,9 @@ def test_another_kind_by_a_flag_leaves_out_what_the_file_says_of_the_first():
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({"dim": 20}, r"width 20 and 3 heads, 3 kv_heads: give --model\.adapter\.heads$"),
+        ({}, r"width 128 and 3 heads.*: give --model\.adapter\.dim 96, or --model\.adapter\.heads one"),
+        ({"dim": 20}, r"width 20 and 3 heads, 3 kv_heads: give --model\.adapter\.dim 96, or"),
+        ({"dim": 200}, r"width 200 and 3 heads, 3 kv_heads: give --model\.adapter\.dim 192, or"),
         ({"dim": 32, "heads": [5, 5, 5, 5]}, r"width 32 and 5 heads.* \(--model\.adapter\.heads\)$"),
         ({"kind": "Tubes"}, r"takes an adapter of pictures, Patches or SwinPatches; got Tubes"),
         ({"kind": "Frames"}, r"takes an adapter of pictures, Patches or SwinPatches; got Frames"),
@@ -649,8 +668,64 @@ def test_an_option_that_does_not_fit_another_kind_is_named(given: dict[str, Any]
     """Stages are shaped by the adapter's options, whatever part meets them."""
     flags = {f"model.adapter.{key}": v for key, v in {"kind": "SwinPatches", **given}.items()}
     resolved = training.resolve("image_classify/custom", {"data.train": "x", **flags})
-    with pytest.raises(UserError, match=sentence), placing(resolved.origins), torch.device("meta"):
-        make_model(resolved.config.model, ["a", "b"])
+    sections: Any = resolved.config.model
+    with pytest.raises(UserError, match=sentence) as caught, torch.device("meta"):
+        with placing(resolved.origins):
+            make_model(sections, ["a", "b"])
+    if told := re.search(r"give --model\.adapter\.dim (\d+)", str(caught.value)):
+        adapter = {**sections["adapter"], "dim": int(told[1])}
+        with torch.device("meta"):
+            make_model({**sections, "adapter": adapter}, ["a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"experts": 4}, r"bias True.*: give --model\.backbone\.mlp\.bias false"),
+        ({"grouping": {"kind": "windows", "size": [1, 8]}},
+         r"windows has no option 'size'; it takes window, shift, pad \(.*\.grouping\.size\)"),
+        ({"grouping": {"kind": "windows", "window": 8}},
+         r"windows takes window as a list of .*; got 8 \(--model\.backbone\.grouping\.window\)"),
+        ({"block.attn.position": {"kind": "rope", "bse": 1}}, "rope has no option 'bse'; .*'base'"),
+    ],
+)  # fmt: skip
+def test_what_a_part_lacks_is_said_with_the_flag_that_helps(given: dict[str, Any], sentence: str):
+    flags = {"data.train": "x"} | {f"model.backbone.{key}": v for key, v in given.items()}
+    resolved = training.resolve("text_classify/custom", flags)
+    prepare = stand_in("text")
+    with pytest.raises(UserError, match=sentence) as caught, placing(resolved.origins):
+        make_model(resolved.config.model, ["a", "b"], kind="text", prepare=prepare)
+    if told := re.search(r"give --model\.backbone\.(\S+) false", str(caught.value)):
+        flags[f"model.backbone.{told[1]}"] = False
+        sections: Any = training.resolve("text_classify/custom", flags).config.model
+        assert make_model(sections, ["a", "b"], kind="text", prepare=prepare)
+
+
+def test_a_head_that_reads_a_class_token_that_is_not_there_names_the_flag(tmp_path):
+    zoo.create("vit_mu_patch8_32", classes=["a", "b"], pool="mean", class_token=False).save(
+        tmp_path
+    )
+    flags = {"data.train": "x", "model.load": str(tmp_path), "model.head.pool": "class"}
+    resolved = training.resolve("image_classify/vit_small_probe", flags)
+    with pytest.raises(UserError, match=r"class_token=False: give --model\.head\.pool mean"):
+        make_model(resolved.config.model, ["x", "y"])
+    flags["model.head.pool"] = "mean"
+    sections: Any = training.resolve("image_classify/vit_small_probe", flags).config.model
+    assert make_model(sections, ["x", "y"])
+
+
+def test_windows_of_texts_say_what_to_give():
+    """Their tokens are a row, which windows of one side divide."""
+    base = {"data.train": "x", "model.backbone.grouping": "windows"}
+    prepare = stand_in("text")
+    for flags in (base, base | {"model.backbone.grouping.window": [8]}):
+        sections: Any = training.resolve("text_classify/custom", flags).config.model
+        model = make_model(sections, ["a", "b"], kind="text", prepare=prepare)
+        if flags is base:
+            with pytest.raises(UserError, match=r"got a row: give --model\.\S+\.window \[8\]"):
+                model.predict(["a text"])
+        else:
+            assert model.predict(["a text", "another that is longer"])
 
 
 def test_what_a_recipe_says_of_a_model_that_a_flag_replaces_is_told():

@@ -15,7 +15,7 @@ from zoo.errors import UserError
 from zoo.training import config as config_module
 from zoo.training import places, recipes
 from zoo.training.config import Config, Origin, collect, flatten, nearest, resolve, unflatten
-from zoo.training.models import build
+from zoo.training.models import build, make_model
 from zoo.training.schema import KEYS
 from zoo.training.sections import PRESETS, SECTIONS
 
@@ -89,6 +89,19 @@ def test_a_recipes_own_preset_is_above_what_the_recipe_writes_out(house: Path):
     without = resolve(path, TRAIN | {"hw.preset": None}).config.hw
     assert (without.accelerator, without.devices) == ("auto", 2)
     assert resolve(path, TRAIN | {"hw.preset": "1gpu"}).config.hw.devices == 1
+
+
+def test_a_metric_that_a_flag_gives_brings_its_own_mode(house: Path):
+    """That of a file is meant for the file's metric; a mode that is given with it is kept."""
+    mine = write(house, f"recipe: image_classify\n{VIT}select: {{metric: loss, mode: min}}\n")
+    assert resolve(mine, TRAIN).config.select.mode == "min"
+    resolved = resolve(mine, {**TRAIN, "select.metric": "macro_f1"})
+    assert resolved.config.select.mode is None
+    assert resolved.locate("select.mode") == ""
+    both = {"select.metric": "macro_f1", "select.mode": "min"}
+    assert resolve(mine, {**TRAIN, **both}).config.select.mode == "min"
+    again = write(house, resolve(mine, TRAIN).config.to_yaml(), "again.yaml")
+    assert resolve(again).config.select.mode == "min"
 
 
 def test_every_value_has_an_origin(house: Path):
@@ -358,6 +371,20 @@ def test_nearest_marks_flags():
     assert nearest("optim.lrr", mark="--") == "; did you mean '--optim.lr'?"
 
 
+@pytest.mark.parametrize(
+    ("slip", "key"),
+    [
+        ("data.epcohs", "run.epochs"),  # and not data.seconds, which is less near
+        ("optim.wrokers", "hw.workers"),
+        ("data.trian", "data.train"),
+        ("run.epohcs", "run.epochs"),
+        ("select.metrc", "select.metric"),
+    ],
+)
+def test_a_slip_in_the_wrong_section_finds_the_key(slip: str, key: str):
+    assert nearest(slip) == f"; did you mean '{key}'?"
+
+
 def test_other_names_point_at_keys():
     assert set(config_module.OTHER_NAMES.values()) <= KEYS.keys()
 
@@ -436,6 +463,12 @@ def test_a_file_without_sections_is_refused(house: Path, text: str):
     assert refused(path) == (
         "mine.yaml must hold sections with keys, such as `optim:` with `lr: 1e-3` below it"
     )
+
+
+def test_a_file_that_is_nested_too_deep_is_refused(house: Path):
+    mine = write(house, f"recipe: image_classify\ndata: {'[' * 20000}\n")
+    assert refused(mine) == "mine.yaml cannot be read as YAML text: its values are nested too deep"
+    assert places.scalar("[" * 20000) == "[" * 20000
 
 
 def test_a_file_that_is_no_text_is_refused(house: Path):
@@ -724,3 +757,14 @@ def test_what_is_no_recipe_and_no_override_is_one_sentence():
         training.train("image_classify/vit_tiny_scratch", [1])  # type: ignore[arg-type]
     with pytest.raises(UserError, match="evaluate takes the paths of a run and of test data; got"):
         training.evaluate("run", test=0.2)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("given", ["none", None, {"kind": "none"}])
+def test_none_is_the_word_for_no_part_wherever_there_may_be_none(given: Any):
+    """As it is for norms and added positions; also for numbers that may be none."""
+    body = {"dim": 16, "depth": 1, "heads": 2, "position": given, "hidden": "none"}
+    sections = {"adapter": {"size": 8, "patch": 4, "dim": 16}, "backbone": body}
+    block = make_model(sections, ["a", "b"]).backbone.config.stages[0].block
+    assert block.attn.position is None and block.mlp.hidden is None
+    with pytest.raises(UserError, match="takes heads as a whole number; got 'none'"):
+        make_model({**sections, "backbone": {**body, "heads": "none"}}, ["a", "b"])

@@ -210,6 +210,13 @@ def test_a_run_stopped_in_validation_has_the_epoch_behind_it(options, whole, tmp
     assert_same(moved, whole)
 
 
+@pytest.fixture(scope="module")
+def once_stopped(options, tmp_path_factory):
+    """A run that Ctrl-C ended, to be copied."""
+    with pytest.MonkeyPatch.context() as patch:
+        return stopped_run(options, tmp_path_factory.mktemp("stopped") / "run", patch)
+
+
 def test_a_damaged_checkpoint_is_passed_over(options, whole, tmp_path, monkeypatch, capfd):
     run = stopped_run(options, tmp_path / "run", monkeypatch)
     last, best = (run / f"checkpoints/{name}.ckpt" for name in ("last", "best"))
@@ -224,6 +231,59 @@ def test_a_damaged_checkpoint_is_passed_over(options, whole, tmp_path, monkeypat
     assert "last.ckpt is no whole checkpoint and passed over" in said
     assert "going on after epoch 2 of 4" in said
     assert (run / "metrics.csv").read_text() == (whole / "metrics.csv").read_text()
+
+
+def drop(*path):
+    """Takes a key out of a checkpoint."""
+
+    def taken(state):
+        *above, last = path
+        for key in above:
+            state = state[key]
+        del state[last]
+
+    return taken
+
+
+def put(value, *path):
+    def changed(state):
+        *above, last = path
+        for key in above:
+            state = state[key]
+        state[last] = value
+
+    return changed
+
+
+DONE = ("callbacks", "Progress", "epochs_done")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (put("abc", *DONE), r"last.ckpt: callbacks.Progress.epochs_done is 'abc'"),
+        (put(-5, *DONE), r"last.ckpt: callbacks.Progress.epochs_done is -5"),
+        (drop("callbacks", "Progress"), r"last.ckpt: it has no 'Progress'"),
+        (drop("state_dict"), r"last.ckpt: it has no state_dict"),
+        (drop("optimizer_states"), r"last.ckpt: it has no optimizer_states"),
+        (drop("state_dict", "model.head.out.bias"), r"last.ckpt: it has no 'model.head.out.bias'"),
+        (put(torch.zeros(7), "state_dict", "model.head.out.bias"), r"head.out.bias is \(7,\), not"),
+        (drop("optimizer_states", 0, "param_groups"), r"last.ckpt does not fit its run \(it has no "),
+        (drop("callbacks", "Progress", "seconds"), r"last.ckpt does not fit its run \(it has no "),
+        (put({}, "loops"), r"last.ckpt does not fit its run \("),
+    ],
+)  # fmt: skip
+def test_a_checkpoint_that_reads_and_is_wrong_is_one_sentence(tmp_path, once_stopped, spoil, says):
+    run = tmp_path / "run"
+    shutil.copytree(once_stopped, run)
+    (run / "checkpoints/best.ckpt").unlink()
+    state = saving.read_checkpoint(last := run / "checkpoints/last.ckpt")
+    spoil(state)
+    torch.save(state, last)
+    before = {p: p.stat().st_mtime_ns for p in (run / "checkpoints").iterdir()}
+    with pytest.raises(UserError, match=f"checkpoint that can be read; .*{says}.*: train anew"):
+        training.resume(run)
+    assert before == {p: p.stat().st_mtime_ns for p in (run / "checkpoints").iterdir()}
 
 
 class Evil:

@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
+from matplotlib.figure import Figure
 from PIL import Image
 from rich.console import Console
 from sklearn.metrics import accuracy_score, f1_score
@@ -311,7 +312,11 @@ def test_many_classes_have_no_confusion_matrix():
             "numbers",
             "takes mse.*got 'accuracy': give null for mse",
         ),
-        (SelectConfig(metric="loss", mode="max"), "labels", "select.mode takes min"),
+        (
+            SelectConfig(metric="loss", mode="max"),
+            "labels",
+            "select.mode takes min.*--select.mode min$",
+        ),
         (
             SelectConfig(mode="max"),
             "numbers",
@@ -660,6 +665,38 @@ def test_names_of_any_kind_stand_in_figures_and_tables(tmp_path):
     assert rows[1] == r"| a\|b | 1 |" and rows[2] == "| two lines | 1 |"
 
 
+@pytest.mark.filterwarnings("ignore:Glyph")
+def test_labels_that_the_font_lacks_get_another_font_or_their_numbers(tmp_path, monkeypatch):
+    drawn, save = [], Figure.savefig
+
+    def kept(figure, *args, **kwargs):
+        ticks = figure.axes[0].get_yticklabels()
+        drawn.append([(text.get_text(), text.get_fontfamily()) for text in ticks])
+        save(figure, *args, **kwargs)
+
+    def draw(*labels):
+        counts = torch.eye(len(labels), dtype=torch.int64)
+        note = report.draw_confusion(counts, labels, "test", tmp_path / "confusion.png")
+        return note, [text for text, _ in drawn[-1]], drawn[-1][0][1]
+
+    monkeypatch.setattr(Figure, "savefig", kept)
+    usual, fonts = report.font_manager.FontProperties().get_name(), report.font_manager
+    known = {"DejaVuSans.ttf": {*map(ord, "ab")}}
+    monkeypatch.setattr(report, "characters", lambda file: known.get(Path(file).name, set()))
+    assert draw("a", "b") == ("", ["a", "b"], [usual])
+    note, texts, _ = draw("a", "三角")
+    assert note == (
+        "no installed font has all characters of the labels: confusion.png shows each by its "
+        "number in labels.json, from 0"
+    )
+    assert texts == ["0", "1"]
+    files = [Path(f.fname).name for f in fonts.fontManager.ttflist if f.name == "STIXGeneral"]
+    known |= {file: {*map(ord, "三角")} for file in files}
+    assert draw("a", "三角") == ("", ["a", "三角"], [usual, "STIXGeneral"])
+    monkeypatch.undo()
+    assert report.families(["a b…"]) == [usual] and report.characters(fonts.findfont("cmr10"))
+
+
 def test_a_report_says_how_its_figures_are_meant():
     flags = {"data.train": "x", "optim.smoothing": 0.2}
     config = training.resolve(RECIPE, flags).config
@@ -668,6 +705,12 @@ def test_a_report_says_how_its_figures_are_meant():
         "The epoch is that of the least val loss; of equals the first is kept.",
         "Label smoothing (0.2) counts in the training loss only, not in that of val and test.",
     ]
+    config = training.resolve(RECIPE, {**flags, "optim.class_weights": "auto"}).config
+    assert report.remarks(config, select, "label", False) == [
+        "Label smoothing (0.2) counts in the training loss only, not in that of val and test.",
+        "Class weights (auto) count in the training loss only, not in that of val and test.",
+    ]
+    assert len(report.remarks(config, select, "labels", False)) == 1
     config = training.resolve(RECIPE, {**flags, "optim.smoothing": 0}).config
     assert report.remarks(config, select, "label", False) == []
     (line,) = report.remarks(config, select, "numbers", False)
@@ -679,9 +722,11 @@ def test_a_model_behind_a_baseline_is_told():
     known = {"val": {"a": {"mse": 2.0}, "b": {"mse": 1.0}}, "test": {"a": {"mse": 1.0}}}
     ours = {"val": {"mse": 1.5}, "test": {"mse": 1.0}}
     assert behind(ours, known, select) == (
-        "the model is worse than a baseline on val (mse 1.5; b: 1)"
+        "the model is worse than a baseline on val (mse 1.5; b: 1), and no better than a baseline "
+        "on test (mse 1; a: 1)"
     )
-    assert behind({"test": {"mse": 1.0}}, known, select) == ""
+    assert behind({"test": {"mse": 0.9}}, known, select) == ""
+    assert "worse" in behind({"test": {"mse": math.nan}}, known, select)
     assert behind(ours, {}, select) == ""
 
 
@@ -746,6 +791,37 @@ def test_patience_ends_training_early(options):
     result = training.train(RECIPE, {**options, **given})
     figures = read(result.folder / "result.json")
     assert figures["epochs"] == 3 and figures["weights"] == "epoch 1"
+    told = "topped after epoch 3 of 6: 2 epochs without a better loss (select.patience)"
+    assert figures["stopped_early"] == f"s{told}"
+    assert f"s{told}\n" in (result.folder / "log.txt").read_text()
+    assert f"\n\nS{told}.\n\n" in (result.folder / "report.md").read_text()
+
+
+def test_the_table_has_the_last_step_as_the_log_does(options):
+    result = training.train(RECIPE, {**options, "run.epochs": 1, "run.log_every": 2})
+    steps, losses = report.read_metrics(result.folder / "metrics.csv")["train/loss"]
+    lines = re.findall(r"step (\d+)/\d+  loss (\S+)", (result.folder / "log.txt").read_text())
+    assert [int(step) for step, _ in lines] == steps == [2, 3]
+    assert [loss for _, loss in lines] == [f"{loss:.4f}" for loss in losses]
+
+
+def test_only_patience_stops_early():
+    select = SelectConfig(metric="macro_f1", mode="max", patience=1)
+    progress = object.__new__(callbacks.Progress)
+    progress.epochs, progress.select, progress.validations = 4, select, []
+
+    def seen(*values, patience=1):
+        progress.select, progress.epochs_done = replace(select, patience=patience), len(values)
+        progress.validations = [
+            {"epoch": i + 1, "metrics": {"macro_f1": value}} for i, value in enumerate(values)
+        ]
+        return progress.stopped()
+
+    assert seen() is None and seen(0.1, 0.2) is None and seen(0.2, 0.1, patience=None) is None
+    assert seen(0.1, 0.2, 0.3, 0.2) is None  # the last epoch
+    told = "stopped after epoch 2 of 4: 1 epoch without a better macro_f1 (select.patience)"
+    assert seen(0.2, 0.2) == told and seen(0.2, 0.2, patience=2) is None
+    assert seen(0.2, math.nan, patience=2).endswith("of 4: macro_f1 is not a finite number")
 
 
 def test_without_validation_all_of_train_is_learned_and_the_last_epoch_kept(

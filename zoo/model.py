@@ -65,7 +65,7 @@ class Model(nn.Module):
         )
         reads, has = getattr(head, "reads_class", False), getattr(adapter, "has_class", True)
         wants = "Model takes a head that reads the class token where the adapter makes one"
-        got = "got class_token=False: set pool to mean"
+        got = "got class_token=False: give head.pool mean"
         require(has or not reads, f"{wants}; {got}", "class_token")
         self.adapter, self.backbone, self.head = adapter, backbone, head
         self.record = record or Record()

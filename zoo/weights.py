@@ -68,7 +68,7 @@ def local(where: str | Path, place: Path) -> Path:
     if place.exists():
         return place
     name = NAME.fullmatch(where) if isinstance(where, str) else None
-    beside = [p.name for p in place.parent.glob("*")]
+    beside = [p.name for p in place.parent.glob("*") if p.is_dir() or p.name.endswith(ENDINGS)]
     hint = suggest(place.name, beside)
     slip = difflib.get_close_matches(place.name, beside, n=1, cutoff=SLIP)
     if name is not None and (name[1] or not slip):

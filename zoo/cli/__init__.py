@@ -123,7 +123,10 @@ def command(words: list[str]) -> int:
         return 0
     refuse(f"zoo {args.command}", extra, None if args.takes_keys else args.parser)
     if flags and not args.takes_keys:
-        raise UserError(f"zoo {args.command} takes no keys of a config; got --{next(iter(flags))}")
+        key = next(iter(flags))
+        own = "--" + key.rpartition(".")[2].replace("_", "-")
+        hint = f"; did you mean {own}?" if own in args.parser._option_string_actions else ""
+        raise UserError(f"zoo {args.command} takes no keys of a config; got --{key}{hint}")
     if args.command in SLOW:
         announce()
     return COMMANDS[args.command](args, typed(flags))

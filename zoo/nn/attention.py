@@ -43,9 +43,11 @@ class AttentionConfig:
     dropout: float = 0.0
     """Zeroed share of the attention weights."""
     position: Position | None = None
-    """A relation of places: see `zoo.nn.position`."""
+    """A relation of places: none, rope, alibi, buckets, table, grid_table or continuous; see
+    `zoo.nn.position`."""
     grouping: Grouping = Everything()
-    """Which tokens attend together: see `zoo.nn.grouping`."""
+    """Which tokens attend together: everything, windows (window, shift, pad) or axes (axis,
+    prefix); see `zoo.nn.grouping`."""
     causal: bool = False
     """Only to tokens at or before one's own."""
     left: int | None = None

@@ -93,13 +93,15 @@ def read_option(owner: str, name: str, hint: Any, value: Any, default: Any = Non
 
 
 def read(hint: Any, value: Any) -> Any:
-    """A JSON-like value -> one of the hinted type: tuples from lists, configs from mappings.
+    """A JSON-like value -> one of the hinted type: tuples from lists, configs from mappings, None
+    from "none", as `words` calls it.
 
     TypeError where it does not fit; whole numbers pass for numbers, and booleans do not.
     OptionError for what is wrong within a config.
     """
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
+        value = None if value == "none" and str not in inner else value
         for kind in inner:
             with contextlib.suppress(TypeError):
                 return read(kind, value)
@@ -134,8 +136,7 @@ def words(hint: Any) -> str:
     if origin is tuple:
         many = "several" if inner[-1] is Ellipsis else str(len(inner))
         return f"a list of {many}, each {words(inner[0])}"
-    name = "none" if hint is types.NoneType else getattr(hint, "__name__", str(hint))
-    return WORDS.get(hint, name)
+    return WORDS.get(hint, getattr(hint, "__name__", str(hint)).replace("NoneType", "none"))
 
 
 def to_plain(value: Any) -> Any:

@@ -11,7 +11,7 @@ from zoo.nn.config import Choice
 from zoo.ops import Layout, axis_layout, window_layout
 from zoo.tokens import Tokens
 
-PADS = ("mask", "attend", "attend_after")
+ROW = "a row: give --model.backbone.grouping.window [8], or everything with left and right"
 AXES = {"time": 0, "rows": 1, "columns": 2, "space": 2}  # the axis of lines; space: flattened
 
 
@@ -54,10 +54,11 @@ class Windows(Grouping, kind="windows"):
         some are padding, no place of a window may be attended that is: ShapeError unless pad is
         mask.
         """
-        one_of("Windows", "pad", self.pad, PADS)
+        one_of("Windows", "pad", self.pad, ("mask", "attend", "attend_after"))
         keep, row = tokens.keep, tokens.grid is None and len(self.window) == 1
-        lacks = {"prefix tokens": tokens.prefix, "no grid": tokens.grid is None and not row,
+        lacks = {"prefix tokens": tokens.prefix,
                  "what is left of dropped tokens": tokens.order is not None,
+                 ROW: tokens.grid is None and not row,
                  "several samples in a row": tokens.sample is not None,
                  f"padding and pad {self.pad}": row and keep is not None and self.pad != "mask",
                  }  # fmt: skip
@@ -70,9 +71,8 @@ class Windows(Grouping, kind="windows"):
         layout = window_layout(grid, window, tuple(moved), self.pad, tokens.x.device)  # type: ignore[arg-type]
         if not row or keep is None:
             return layout
-        first = (~keep).int().argsort(dim=1, stable=True)  # the real tokens
-        index, inverse = first[:, layout.index], layout.inverse[first.argsort(1)]
-        return replace(layout, index=index, inverse=inverse)
+        real = (~keep).int().argsort(dim=1, stable=True)  # these tokens first
+        return replace(layout, index=real[:, layout.index], inverse=layout.inverse[real.argsort(1)])
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Axes(Grouping, kind="axes"):
         shared = one_of("Axes", "prefix", self.prefix, ("repeat", "skip")) == "repeat"
         axis = AXES[one_of("Axes", "axis", self.axis, AXES)]
         if tokens.grid is None:
-            raise ShapeError("Axes takes tokens of a grid; got none: its tokens were dropped")
+            raise ShapeError("Axes takes tokens of a grid; got a row (a text), or dropped tokens")
         t, h, w = tokens.grid
         grid = (t, 1, h * w) if self.axis == "space" else (t, h, w)
         return axis_layout(grid, axis, tokens.x.device, tokens.prefix, shared)

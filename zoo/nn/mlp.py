@@ -109,7 +109,7 @@ class Experts(nn.Module):
         wants = "Experts takes 1 <= top <= experts, no bias and no inner_norm"
         got = f"top {c.top} of {c.experts}, bias {c.bias}, inner_norm {c.inner_norm!r}"
         fits = 1 <= c.top <= c.experts and not c.bias and c.inner_norm == "none"
-        require(fits, f"{wants}; got {got}", "experts")
+        require(fits, f"{wants}; got {got}{': give mlp.bias false' * c.bias}", "experts")
         hidden = c.hidden or 4 * dim
         self.router = nn.Linear(dim, c.experts, bias=False)
         self.up = nn.Parameter(torch.empty(c.experts, hidden * (1 + c.gated), dim))

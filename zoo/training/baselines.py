@@ -68,12 +68,14 @@ def behind(
     metrics: Mapping[str, Mapping[str, float]], baselines: Baselines, select: SelectConfig
 ) -> str:
     """{split: metrics} of the model and {split: {name: metrics}} -> one sentence about the splits
-    on which the best baseline is better; "" if there is none."""
+    on which the best baseline is better, or as good; "" if there is none."""
     name, best = str(select.metric), max if select.mode == "max" else min
-    worse: list[str] = []
+    told: dict[str, list[str]] = {"worse": [], "no better": []}
     for split, values in metrics.items():
         known = {b: v[name] for b, v in baselines.get(split, {}).items()}
         first = best(known, key=known.__getitem__, default=None)
-        if first is not None and best(known[first], values[name]) != values[name]:
-            worse.append(f"{split} ({name} {values[name]:.4g}; {first}: {known[first]:.4g})")
-    return f"the model is worse than a baseline on {' and '.join(worse)}" if worse else ""
+        if first is not None and best(known[first], values[name]) == known[first]:
+            how = "no better" if known[first] == values[name] else "worse"
+            told[how].append(f"{split} ({name} {values[name]:.4g}; {first}: {known[first]:.4g})")
+    parts = [f"{how} than a baseline on {' and '.join(on)}" for how, on in told.items() if on]
+    return f"the model is {', and '.join(parts)}" if parts else ""

@@ -17,6 +17,7 @@ from zoo.registry import create
 # by what samples are, else Classify
 HEADS = {"scene": "Segment", "boxes": "Detect", "unlabelled": "Reconstruct"}
 TARGETS = {"scene": "mask", "boxes": "boxes", "unlabelled": "pixels"}
+WIDTH = 32  # of a Swin's head
 EMPTY: Mapping[str, Any] = {}
 
 
@@ -129,3 +130,15 @@ def answers(part: type[Part], target: str) -> bool:
     input itself, no classes."""
     takes = {field.name for field in fields(part.Config)}
     return {"dim", "target"} <= takes and ("classes" in takes) == (target != TARGETS["unlabelled"])
+
+
+def stages_fit(config: Any, key: str) -> str:
+    """The flags that mend an option of an adapter that shapes the stages. For heads as a paper has
+    them, that is a width of as many whole heads, and few know one for each stage."""
+    flag, heads = f"--model.adapter.{key}", getattr(config, key)
+    if key != "heads" or not isinstance(heads, tuple):
+        return flag
+    unit = WIDTH * heads[0]
+    return (
+        f"--model.adapter.dim {max(unit, config.dim // unit * unit)}, or {flag} one for each stage"
+    )

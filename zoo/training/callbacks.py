@@ -1,6 +1,7 @@
 """What happens around training steps: progress and Ctrl-C."""
 
 import logging
+import math
 import os
 import signal
 import sys
@@ -106,6 +107,20 @@ class Progress(Callback):
         choose, metric = max if self.select.mode == "max" else min, str(self.select.metric)
         return choose(self.validations, key=lambda v: v["metrics"][metric], default=None)
 
+    def stopped(self) -> str | None:
+        """After which epoch, and why, `select.patience` ended training early; None where it did
+        not."""
+        patience, best, metric = self.select.patience, self.best(), self.select.metric
+        if patience is None or best is None or self.epochs_done >= self.epochs:
+            return None
+        waited = self.epochs_done - best["epoch"]
+        why = f"{waited} epoch{'s' * (waited > 1)} without a better {metric} (select.patience)"
+        if not math.isfinite(self.validations[-1]["metrics"][str(metric)]):
+            why = f"{metric} is not a finite number"
+        elif waited < patience:
+            return None
+        return f"stopped after epoch {self.epochs_done} of {self.epochs}: {why}"
+
     def state_dict(self) -> dict[str, Any]:
         """What of a run a checkpoint keeps: numbers and words."""
         now = time.monotonic() - self.opened if self.running else 0.0
@@ -180,6 +195,11 @@ class Progress(Callback):
             level = logging.INFO if self.bar is None else logging.DEBUG  # for the file alone
             log.log(level, f"{epoch}  step {self.step}/{self.total}  {text}")
             self.line_at, self.line_samples, self.line_waited = now, self.samples, 0.0
+        if due and self.step % self.every:  # the last, for which Lightning writes no row
+            row = {"train/loss": pl_module.step_loss, "train/lr": pl_module.step_lr}
+            for logger in trainer.loggers:
+                step = self.step - 1  # a logger counts from 0
+                logger.log_metrics({"epoch": trainer.current_epoch, **row}, step)
 
     def on_validation_end(self, trainer: Trainer, pl_module: Any) -> None:
         """Remember the metrics, in one line."""
@@ -198,8 +218,10 @@ class Progress(Callback):
         self.epochs_done += 1
 
     def on_train_end(self, trainer: Trainer, pl_module: Any) -> None:
-        """Stop the clock, and take the bar away."""
+        """Stop the clock, take the bar away, and say where patience ended it."""
         self._close()
+        if told := self.stopped():
+            log.info(told)
 
     def on_exception(self, trainer: Trainer, pl_module: Any, exception: BaseException) -> None:
         """Stop the clock, and take the bar away."""

@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -165,7 +166,11 @@ def collect(recipe: str | Path, overrides: Mapping[str, Any] | None = None) -> D
             if key in KEYS and not KEYS[key].of(name):
                 tasks = " and ".join(KEYS[key].tasks)
                 raise UserError(f"{key} is a key of {tasks}; {name} has none of it{value.at}")
-        notes = leave_out(given, flags) if layer == "flag" else notes
+        if layer == "flag":
+            notes = leave_out(given, flags)
+            if "select.metric" in flags:  # a file's mode is that of the file's metric
+                given["select.mode"] = Given(KEYS["select.mode"].default, "")
+                origins["select.mode"] = Origin("default")
         if replaced := _lay(given, values):
             notes = (*notes, f"left out, with the recipe's own model: {some(replaced)}")
         origins |= {key: Origin(layer, value.where) for key, value in values.items()}
@@ -219,7 +224,11 @@ def nearest(key: str, mark: str = "") -> str:
         return f"; did you mean '{mark}{same[0]}'?"
     inside = {k.partition(".")[2]: k for k in KEYS if _inside(k, section)}
     if inside:
-        hint = suggest(leaf, inside).replace("'", f"'{mark}{section}.", 1)
+        every = {k.partition(".")[2]: k for k in reversed(KEYS)}
+        own = get_close_matches(leaf, inside, 1, 0.75)
+        close = own or get_close_matches(leaf, every, 1, 0.75)  # or a key of another section
+        close = close or get_close_matches(leaf, inside, 1, 0.5)
+        hint = f"; did you mean '{mark}{(every | inside)[close[0]]}'?" if close else ""
         return hint or f"; {section} has {', '.join(mark + k for k in inside.values())}"
     hint = suggest(key, [*KEYS, "model.name"]).replace("'", f"'{mark}", 1)
     return hint or f"; the sections are {', '.join(SECTIONS)}, model"

@@ -19,7 +19,7 @@ from torchmetrics.classification import (
     MultilabelStatScores,
 )
 
-from zoo.errors import UserError, suggest
+from zoo.errors import OptionError, UserError, suggest
 from zoo.inputs.scene import IGNORED
 from zoo.training.config import SelectConfig
 
@@ -288,7 +288,7 @@ METRICS: dict[str, type[Metrics]] = {
 def chosen(select: SelectConfig, target: str) -> SelectConfig:
     """With the metric and the mode that None stands for: the first of the target's, and its best.
 
-    UserError for a metric that is not measured for this target, and for keeping the worst.
+    UserError for a metric that is not measured for this target, OptionError for keeping the worst.
     """
     best = METRICS[target].best
     metric = select.metric or next(iter(best))
@@ -299,7 +299,8 @@ def chosen(select: SelectConfig, target: str) -> SelectConfig:
     mode = select.mode or best[metric]
     if mode != best[metric]:
         takes = f"select.mode takes {best[metric]} or null with select.metric {metric}"
-        raise UserError(f"{takes}; got {mode}: the best is the {WORDS[best[metric]]}")
+        todo = f"the best is the {WORDS[best[metric]]}, give --select.mode {best[metric]}"
+        raise OptionError(f"{takes}; got {mode}: {todo}", "select.mode")
     return replace(select, metric=metric, mode=mode)  # type: ignore[arg-type]  # max or min
 
 

@@ -33,9 +33,11 @@ from zoo.training.bodies import (
     names_of,
     put_head,
     sees_pictures,
+    stages_fit,
     with_head,
 )
 from zoo.training.config import Config, flatten
+from zoo.training.options import named, naming
 from zoo.training.reading import renewed
 from zoo.training.sections import AUDIO, DETECT, DISTILL, IMAGE, PRETRAIN, SEGMENT, SERIES, TEXT
 from zoo.training.tune import tune
@@ -104,6 +106,7 @@ def build(
     return model
 
 
+@naming(flags="--model.")
 def make_model(
     sections: Mapping[str, Any],
     labels: Sequence[str],
@@ -180,14 +183,6 @@ def text(options: dict[str, Any], key: str, wants: str) -> str:
     if not isinstance(value, str):
         raise OptionError(f"model.{key} takes {wants}; got {value!r}", key)
     return value
-
-
-def named(options: Mapping[str, Any]) -> dict[str, Any]:
-    """{"position.base": 100, "position.kind": "rope"} -> {"position": "rope", "position.base":
-    100}, as `create` takes them: a kind in front of its options."""
-    kind = ".kind"
-    names = {key.removesuffix(kind): v for key, v in options.items() if key.endswith(kind)}
-    return names | {key: v for key, v in options.items() if not key.endswith(kind)}
 
 
 def load_for(
@@ -274,9 +269,10 @@ def assemble(
         except OptionError as error:  # a part does not know where it stands
             if "stages" in options and hasattr(adapter.config, error.key):
                 own, key = sections.get("adapter") or {}, f"adapter.{error.key}"
-                todo = "" if error.key in own else f": give --model.{key}"
+                todo = "" if error.key in own else f": give {stages_fit(adapter.config, error.key)}"
                 raise OptionError(f"{error}{todo}", key if error.key in own else "") from error
-            raise OptionError(str(error), f"{section}.{error.key}") from error
+            with naming(f"{section}.", f"--model.{section}."):
+                raise
 
     picked, made = kind_of("adapter", ADAPTERS[kind]), None
     if prepare is not None:

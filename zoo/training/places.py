@@ -87,7 +87,7 @@ def scalar(text: str) -> Any:
     """What is typed behind a flag: `0.1` -> 0.1, `[1, 2]` -> a list, else the text itself."""
     try:
         return yaml.load(text, Loader)
-    except yaml.YAMLError:
+    except (yaml.YAMLError, RecursionError):
         return text
 
 
@@ -111,6 +111,10 @@ def read(path: Path) -> dict[str, Given]:
     except yaml.MarkedYAMLError as error:
         line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
         raise UserError(f"{name}{line}: {error.problem}") from None
+    except RecursionError:
+        raise UserError(
+            f"{name} cannot be read as YAML text: its values are nested too deep"
+        ) from None
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise UserError(
             f"{name} cannot be read as YAML text: {' '.join(str(error).split())}"

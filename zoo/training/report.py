@@ -2,11 +2,11 @@
 
 import csv
 import re
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from matplotlib import font_manager
 from matplotlib.figure import Figure
 from torch import Tensor
 
@@ -31,11 +31,27 @@ def in_page(text: str) -> str:
     return re.sub(r"([\\`*<>|$\[\]])", r"\\\1", " ".join(text.split()))
 
 
-def save(figure: Figure, target: Path) -> None:
-    """Write it as a picture; a character that the font lacks is drawn as a box, and not told of."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing from")
-        figure.savefig(target, dpi=120)
+def characters(file: str) -> set[int]:
+    """Those that a font can draw; none of one that cannot be read, or drawn at any size."""
+    try:
+        font = font_manager.get_font(file)
+    except (OSError, RuntimeError, ValueError):
+        return set()
+    return {*font.get_charmap()} if font.scalable else set()
+
+
+def families(names: Sequence[str]) -> list[str] | None:
+    """The usual font, and where it has not all characters an installed one that has the others;
+    None where there is none."""
+    usual = font_manager.FontProperties()
+    missing = {ord(c) for c in "".join(names)} - characters(font_manager.findfont(usual))
+    if not missing:
+        return [usual.get_name()]
+    files = {font.name: font.fname for font in font_manager.fontManager.ttflist
+             if font.style == "normal" and not font.name.startswith("Last Resort")}  # fmt: skip
+    found = (name for name in sorted(files) if missing <= characters(files[name]))
+    other = next(found, None)  # that of last resort has frames for all
+    return None if other is None else [usual.get_name(), other]
 
 
 def read_metrics(file: Path) -> dict[str, tuple[list[int], list[float]]]:
@@ -71,22 +87,29 @@ def draw_curves(file: Path, target: Path) -> None:
         axes.grid(alpha=0.3)
         if axes.lines:
             axes.legend()
-    save(figure, target)
+    figure.savefig(target, dpi=120)
 
 
 def draw_confusion(
     counts: Tensor, labels: tuple[str, ...], split: str, target: Path, what: str = "samples"
-) -> None:
-    """(targets, answers) counts -> a picture, shaded by the share of each row; many as shares."""
+) -> str:
+    """(targets, answers) counts -> a picture, shaded by the share of each row; many as shares.
+
+    -> a note, where no font has the characters of the labels and the axes have their numbers.
+    """
     share = counts / counts.sum(1, keepdim=True).clamp(min=1)
     side = 3 + 0.4 * min(len(labels), 40)
     figure = Figure(figsize=(side, side), layout="constrained")
     axes = figure.subplots()
     axes.imshow(share.numpy(), cmap="Blues", vmin=0, vmax=1)
-    places, names = range(len(labels)), [in_figure(label) for label in labels]
-    axes.set_xticks(places, names, rotation=90, parse_math=False)
-    axes.set_yticks(places, names, parse_math=False)
-    axes.set(xlabel="answer", ylabel="target", title=f"{split}, {int(counts.sum())} {what}")
+    places, names, by = range(len(labels)), [in_figure(label) for label in labels], ""
+    if (drawn := families(names)) is None:
+        names, by = [str(place) for place in places], ", by its number in labels.json, from 0"
+    axes.set_xticks(places, names, rotation=90, parse_math=False, fontfamily=drawn)
+    axes.set_yticks(places, names, parse_math=False, fontfamily=drawn)
+    axes.set(
+        xlabel=f"answer{by}", ylabel=f"target{by}", title=f"{split}, {int(counts.sum())} {what}"
+    )
     if len(labels) <= NUMBERED_CLASSES:
         for row in places:
             for column in places:
@@ -94,7 +117,9 @@ def draw_confusion(
                     colour = "white" if share[row, column] > 0.5 else "black"
                     text = str(count) if count < LONGEST_COUNT else f"{share[row, column]:.3f}"
                     axes.text(column, row, text, ha="center", va="center", color=colour)
-    save(figure, target)
+    figure.savefig(target, dpi=120)
+    said = "no installed font has all characters of the labels"
+    return f"{said}: {target.name} shows each by its number in labels.json, from 0" if by else ""
 
 
 def table_of_targets(data: dict[str, Any]) -> list[str]:
@@ -129,11 +154,15 @@ def remarks(config: Config, select: SelectConfig, target: str, chose: bool) -> l
         lines.append(
             "The loss is in train's deviations, squared; mse and mae are in the data's own units."
         )
-    elif smoothing:
-        lines.append(
-            f"Label smoothing ({smoothing}) counts in the training loss only, not in that of val "
-            "and test."
-        )
+        return lines
+    weighs = target == "label" and config.optim.class_weights != "none"
+    for what, used, many in (
+        (f"Label smoothing ({smoothing})", smoothing, "counts"),
+        (f"Class weights ({config.optim.class_weights})", weighs, "count"),
+    ):
+        if used:
+            where = "in the training loss only, not in that of val and test"
+            lines.append(f"{what} {many} {where}.")
     return lines
 
 
@@ -167,8 +196,10 @@ def write_page(
         f"{result['seconds']:.1f} s of training on {result['hardware']}; "
         f"`model/` holds the weights of {result['weights']}.",
         "",
-        *(f"{in_page(remark)}\n" for remark in remarks),
     ]
+    if told := result.get("stopped_early"):
+        lines += [f"{in_page(told[0].upper() + told[1:])}.", ""]
+    lines += [f"{in_page(remark)}\n" for remark in remarks]
     lines += [f"![{name}]({name})\n" for name in (CURVES, CONFUSION) if (folder / name).exists()]
     lines += table_of_targets(data)
     lines += ["", *(f"- {in_page(note)}" for note in data["notes"])]

@@ -34,7 +34,7 @@ from zoo.training.saving import (
     newest,
     read_checkpoint,
 )
-from zoo.training.telling import introduce_data, say_figures, sentence
+from zoo.training.telling import introduce_data, say_figures, say_files, say_start, sentence
 from zoo.training.tune import frozen, learning, merge
 
 
@@ -77,7 +77,7 @@ class Run:
         self.folder = self.old or files.choose_folder(config, self.main, resuming.occupied)
         self.start = Start()
         if self.old is not None:
-            self.start = newest(self.old / "checkpoints")
+            self.start = newest(self.old / "checkpoints", model)
             if self.start.file is not None:
                 resuming.check_data(self.old, splits)
         self.resumes = None if self.start.file is None else str(self.start.file)
@@ -139,13 +139,16 @@ class Run:
             stopped = isinstance(error, (Interrupted, KeyboardInterrupt, SystemExit))
             if error is None:
                 return
+            told = None if self.progress.total else self.start.refusal(error)
             if not self.main:
-                if stopped or isinstance(error, UserError):
+                if stopped or told or isinstance(error, UserError):
                     sys.exit(0)  # rank 0 says it; Lightning kills it where we exit otherwise
             elif self.progress.step <= self.start.step:
                 self.discard()
                 if stopped:
                     sys.exit(130)
+                if told is not None:
+                    raise told from error
             elif stopped or self.interrupt.asked:
                 self.keep()
                 sys.exit(130)
@@ -155,14 +158,8 @@ class Run:
     def introduce(self) -> None:
         """Say what is about to run."""
         log.info(f"{self.config.recipe} -> {self.folder}")
-        for note in self.start.passed_over:
-            log.warning(note)
-        done, epochs = self.start.epochs, self.config.run.epochs
-        if done:
-            again = f"; what was done of epoch {done + 1} is done again" if done < epochs else ""
-            log.info(f"going on after epoch {done} of {epochs}, step {self.start.step}{again}")
-        elif self.old is not None:
-            log.info("there is no checkpoint yet: it begins anew")
+        if self.old is not None:
+            say_start(self.start, self.config.run.epochs)
         introduce_data(self.splits, self.config)
         log.info(f"model: {self.model.extra_repr()}{learning(self.model)}")
         if self.model.record.report is not None:
@@ -215,17 +212,16 @@ class Run:
                 if confusion is not None:
                     target = self.folder / report.CONFUSION
                     what = "pixels" if self.splits.target == "mask" else "samples"
-                    report.draw_confusion(confusion, self.splits.labels, split, target, what)
+                    labels = self.splits.labels
+                    if note := report.draw_confusion(confusion, labels, split, target, what):
+                        log.warning(note)
             self.write_result(metrics, source)
             best = self.progress.best()
             if source == BEST and best is not None:
                 word = f"epoch {best['epoch']}, the best {self.select.metric} on val"
                 log.info(f"kept are the weights of {word}; with them:")
             say_figures(metrics, self.baselines, self.select)
-            for name in (report.CURVES, report.CONFUSION):
-                if (self.folder / name).exists():
-                    log.info(f"figure: {self.folder / name}")
-            log.info(f"{self.progress.seconds:.1f} s of training; see {self.folder}/report.md")
+            say_files(self.folder, self.progress.seconds)
         return RunResult(self.folder, metrics, self.progress.seconds)
 
     def keep(self, failed: str | None = None) -> None:
@@ -281,6 +277,7 @@ class Run:
             "interrupted": interrupted,
             "failed": failed,
             "epochs": p.epochs_done,
+            "stopped_early": None if interrupted or failed else p.stopped(),
             "steps": p.step,
             "seconds": round(p.seconds, 3),
             "samples_per_second": round(p.samples / max(p.seconds, 1e-9), 1),

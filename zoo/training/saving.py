@@ -12,13 +12,17 @@ import torch
 from lightning import Trainer
 from lightning.fabric.plugins import TorchCheckpointIO
 from lightning.pytorch.callbacks import Callback, EarlyStopping, ModelCheckpoint
+from torch import nn
 
-from zoo.errors import UserError
+from zoo.errors import UserError, cut, too_large
 from zoo.training.config import SelectConfig
 
 BEST, LAST = "best", "last"
 STOPPED = "stopped"  # within an epoch, until the model of a run that was stopped is exported
-UNREADABLE = (OSError, EOFError, RuntimeError, KeyError, TypeError, pickle.UnpicklingError)
+PARTS = ("state_dict", "callbacks", "optimizer_states", "lr_schedulers", "loops")  # of a checkpoint
+UNREADABLE = (
+    OSError, EOFError, RuntimeError, KeyError, TypeError, AttributeError, pickle.UnpicklingError
+)  # fmt: skip
 
 
 class Files(TorchCheckpointIO):
@@ -109,24 +113,59 @@ class Start:
     passed_over: tuple[str, ...] = ()
     """Checkpoints that cannot be read, and why, a sentence each."""
 
+    def refusal(self, error: BaseException) -> UserError | None:
+        """The sentence about an error of whoever takes the checkpoint over; None for one that says
+        itself what is wrong, or has nothing to do with it."""
+        mine = isinstance(error, (*UNREADABLE, ValueError, IndexError))
+        if self.file is None or not mine or isinstance(error, UserError) or too_large(error):
+            return None
+        got = f"{self.file} does not fit its run ({first_line(error)})"
+        return UserError(f"{WANTS}; {got}: {ANEW}")
 
-def newest(folder: Path) -> Start:
+
+WANTS = "resume takes a run with a checkpoint that can be read"
+ANEW = "train anew from its config.yaml, with another --run.dir"
+
+
+def newest(folder: Path, model: nn.Module | None = None) -> Start:
     """The checkpoint of most whole epochs in a folder; from the beginning where there is none.
 
-    One that is damaged is passed over. UserError where each that there is is damaged.
+    One that is damaged, or not of this `model`, is passed over. UserError where each that there is
+    is so.
     """
-    found, told = [Start()], []
+    found, told, wrong = [Start()], [], []
     for file in (folder / f"{name}.ckpt" for name in (LAST, BEST)):
         if not file.exists():
             continue
         try:
-            seen = read_checkpoint(file, mmap=True)["callbacks"]["Progress"]
-            found.append(Start(file, int(seen["epochs_done"]), int(seen["step"])))
+            found.append(start_of(file, model))
         except UNREADABLE as error:
-            text = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            told.append(f"{file} is no whole checkpoint and passed over: {text[:200]}")
+            wrong.append(f"{file.name}: {first_line(error)}")
+            told.append(f"{file} is no whole checkpoint and passed over: {first_line(error)}")
     start = max(found, key=lambda one: one.epochs)
     if told and start.file is None:
-        wants = f"resume takes a run with a checkpoint that can be read; {folder} has none"
-        raise UserError(f"{wants}: train anew from its config.yaml, with another --run.dir")
+        raise UserError(f"{WANTS}; {folder} has none ({'; '.join(wrong)}): {ANEW}")
     return Start(start.file, start.epochs, start.step, tuple(told))
+
+
+def start_of(file: Path, model: nn.Module | None) -> Start:
+    """Where a checkpoint goes on. One of `UNREADABLE` for what Lightning, or the model, would not
+    take."""
+    whole = read_checkpoint(file, mmap=True)
+    if lacks := [part for part in PARTS if part not in whole]:
+        raise TypeError(f"it has no {lacks[0]}")
+    seen = whole["callbacks"]["Progress"]
+    for name in ("epochs_done", "step"):
+        if type(seen[name]) is not int or seen[name] < 0:
+            raise TypeError(f"callbacks.Progress.{name} is {cut(repr(seen[name]))}")
+    for name, tensor in {} if model is None else model.state_dict().items():
+        shape = whole["state_dict"][f"model.{name}"].shape
+        if shape != tensor.shape:
+            raise TypeError(f"{name} is {(*shape,)}, not {(*tensor.shape,)}")
+    return Start(file, seen["epochs_done"], seen["step"])
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says first, or its kind; a missing key by its name."""
+    text = (str(error).strip().splitlines() or [""])[0][:200]
+    return f"it has no {text}" if isinstance(error, KeyError) else text or type(error).__name__

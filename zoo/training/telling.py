@@ -1,6 +1,7 @@
 """What a run says of its data, its figures and its end, in lines of the log."""
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from zoo.data.splits import uneven
@@ -8,6 +9,20 @@ from zoo.errors import UserError
 from zoo.training.baselines import Baselines, behind
 from zoo.training.config import KEYS, Config, SelectConfig
 from zoo.training.console import log
+from zoo.training.report import CONFUSION, CURVES
+from zoo.training.saving import Start
+
+
+def say_start(start: Start, epochs: int) -> None:
+    """Say where a run that is resumed goes on, of so many epochs."""
+    for note in start.passed_over:
+        log.warning(note)
+    done = start.epochs
+    if done:
+        again = f"; what was done of epoch {done + 1} is done again" if done < epochs else ""
+        log.info(f"going on after epoch {done} of {epochs}, step {start.step}{again}")
+    else:
+        log.info("there is no checkpoint yet: it begins anew")
 
 
 def introduce_data(splits: Any, config: Config | None = None) -> None:
@@ -49,6 +64,14 @@ def say_figures(
         log.info(f"{split}: {figures(values)}")
     if told := behind(metrics, baselines, select):
         log.info(told)
+
+
+def say_files(folder: Path, seconds: float) -> None:
+    """Say where the pictures and the report of a run are."""
+    for name in (CURVES, CONFUSION):
+        if (folder / name).exists():
+            log.info(f"figure: {folder / name}")
+    log.info(f"{seconds:.1f} s of training; see {folder}/report.md")
 
 
 def figures(values: Mapping[str, float]) -> str:
