@@ -348,8 +348,15 @@ BARS = {
     "vit-bf16": Bar(speed("vit-bf16"), (0,), least={"low": 1.0}),
     "etth1": Bar(etth1, (0, 1, 2), most={"ratio": 1.0}),
     "vit-fp32": Bar(speed("vit-fp32"), (0,), least={"low": 0.97}),
+    "swin-packed-timm": Bar(against("swin-packed-timm"), PROCESSES, least={"low": 1.3}),
     "swin-timm": Bar(against("swin-timm"), PROCESSES, least={"low": 1.2}),
+    "swin-packed-torchvision": Bar(
+        against("swin-packed-torchvision"), PROCESSES, least={"low": 1.3}
+    ),
     "swin-torchvision": Bar(against("swin-torchvision"), PROCESSES, least={"low": 1.2}),
+    "swin-packed-transformers": Bar(
+        against("swin-packed-transformers"), PROCESSES, least={"low": 1.3}
+    ),
     "swin-transformers": Bar(against("swin-transformers"), PROCESSES, least={"low": 1.2}),
     "swin-step-timm": Bar(against("swin-step-timm"), (0, 1, 2), least={"low": 1.0}),
     "swin-step-torchvision": Bar(against("swin-step-torchvision"), (0, 1, 2), least={"low": 1.0}),

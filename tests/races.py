@@ -7,6 +7,7 @@ import sys
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 from collections.abc import Callable
+from functools import partial
 
 import timm
 import torch
@@ -15,6 +16,7 @@ import transformers as hf
 
 import zoo
 from zoo.bench import Ratio, pictures, race
+from zoo.fast import Packed
 
 BF16 = torch.bfloat16
 
@@ -51,44 +53,40 @@ def loaded(name: str, peer, layout: str, **options):
     return model.to(BF16), peer.eval().to(BF16)
 
 
-def swin_against_timm() -> Ratio:
-    torch.manual_seed(0)
-    name = "swin_tiny_patch4_window7_224"
-    return forward("Swin-T, timm", *loaded(name, timm.create_model(name), "timm"), pictures(BF16))
-
-
-def swin_against(name: str, peer, layout: str, trains: bool = False) -> Ratio:
-    """The same weights, and first the same answer."""
+def swin_against(name: str, peer, layout: str, how: str) -> Ratio:
+    """The same weights, and first the same answer; `how` ours is used: plain, packed, or trained."""
     ours, theirs = zoo.create("swin_tiny_patch4_window7_224").eval(), peer.eval()
     zoo.load_state(ours, theirs.state_dict(), layout=layout)
     with torch.inference_mode():
         x = pictures(torch.float32, batch=1)
         answer = theirs(x)
         torch.testing.assert_close(ours(x), getattr(answer, "logits", answer), rtol=1e-3, atol=1e-4)
-    if trains:
+    if how == "trained":
         return step(f"{name}, a training step", ours, theirs)
-    return forward(name, ours.to(BF16), theirs.to(BF16), pictures(BF16))
+    ours = ours.to(BF16)
+    ours = Packed(ours) if how == "packed" else ours
+    return forward(f"{name}, {how}", ours, theirs.to(BF16), pictures(BF16))
 
 
-def swin_against_torchvision(trains: bool = False) -> Ratio:
+def swin_against_timm(how: str) -> Ratio:
+    torch.manual_seed(0)
+    peer = timm.create_model("swin_tiny_patch4_window7_224", drop_path_rate=0.0)
+    return swin_against("Swin-T, timm", peer, "timm", how)
+
+
+def swin_against_torchvision(how: str) -> Ratio:
     torch.manual_seed(0)
     peer = torchvision.models.swin_t()
     for part in peer.modules():  # ours has none by default
         if isinstance(part, torchvision.ops.StochasticDepth):
             part.p = 0.0
-    return swin_against("Swin-T, torchvision", peer, "torchvision", trains)
+    return swin_against("Swin-T, torchvision", peer, "torchvision", how)
 
 
-def swin_against_transformers(trains: bool = False) -> Ratio:
+def swin_against_transformers(how: str) -> Ratio:
     torch.manual_seed(0)
     peer = hf.SwinForImageClassification(hf.SwinConfig(num_labels=1000, drop_path_rate=0.0))
-    return swin_against("Swin-T, transformers", peer, "hf", trains)
-
-
-def swin_step_against_timm() -> Ratio:
-    torch.manual_seed(0)
-    name = "swin_tiny_patch4_window7_224"
-    return swin_against("Swin-T, timm", timm.create_model(name, drop_path_rate=0.0), "timm", True)
+    return swin_against("Swin-T, transformers", peer, "hf", how)
 
 
 def bert_against_transformers() -> Ratio:
@@ -105,13 +103,14 @@ def ast_against_transformers() -> Ratio:
     return forward("AST, batch 2", *loaded("ast_base", peer, "hf"), frames)
 
 
+SWIN = {
+    "timm": swin_against_timm,
+    "torchvision": swin_against_torchvision,
+    "transformers": swin_against_transformers,
+}
+HOW = {"swin": "plain", "swin-packed": "packed", "swin-step": "trained"}
 RACES: dict[str, Callable[[], Ratio]] = {
-    "swin-timm": swin_against_timm,
-    "swin-torchvision": swin_against_torchvision,
-    "swin-transformers": swin_against_transformers,
-    "swin-step-timm": swin_step_against_timm,
-    "swin-step-torchvision": lambda: swin_against_torchvision(trains=True),
-    "swin-step-transformers": lambda: swin_against_transformers(trains=True),
+    **{f"{n}-{peer}": partial(SWIN[peer], how) for n, how in HOW.items() for peer in SWIN},
     "bert": bert_against_transformers,
     "ast": ast_against_transformers,
 }

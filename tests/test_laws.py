@@ -256,6 +256,20 @@ def test_bf16_within_bf16(name):
     assert float((out.float() - exact).norm() / exact.norm()) < 0.05
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("name", MU)
+def test_packed_equals_the_model(name, dtype):
+    model = model_of(name).to(dtype)
+    inputs = tuple(t.to(dtype) if t.is_floating_point() else t for t in batch_of(name))
+    packed = zoo.fast.Packed(model)
+    assert any(isinstance(part, zoo.fast.PackedLinear) for part in packed.model.modules())
+    out, wanted = packed(*inputs), answer(model, inputs)
+    out = out.x if isinstance(out, zoo.Tokens) else out
+    tolerance = 1e-5 if dtype == torch.float32 else 0.0
+    close(out, wanted, tolerance)
+    close(packed.features(*inputs).x, model.features(*inputs).x, tolerance or 0.05)
+
+
 @pytest.mark.parametrize("name", MU)
 def test_meta_build_and_load(name, tmp_path):
     model = model_of(name)

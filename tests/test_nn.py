@@ -1,7 +1,10 @@
 """The parts of the backbone against the plain formula, and what each option changes."""
 
 import math
+import re
+import sys
 
+import PIL.Image
 import pytest
 import torch
 from torch import nn
@@ -167,20 +170,61 @@ def test_cached_tables_serve_training_after_inference():
     (torch.ones(3, requires_grad=True) * first).sum().backward()  # an inference tensor would raise
 
 
-@pytest.mark.parametrize("shape", [(3, 8), (2, 3, 8), (2, 2, 3, 8)])
-def test_the_fast_linear_equals_torchs(shape):
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("shape", [(3, 8), (2, 3, 8), (2, 2, 3, 8), (0, 3, 8)])
+def test_the_fast_linear_equals_torchs(shape, dtype, bias, monkeypatch):
+    monkeypatch.setattr(sys.modules["zoo.ops.linear"], "FASTER", (torch.float32, torch.bfloat16))
     torch.manual_seed(0)
-    layer = zoo.nn.Linear(8, 6).bfloat16()
-    x = torch.randn(shape).bfloat16()
+    layer = zoo.nn.Linear(8, 6, bias=bias).to(dtype)
+    x = torch.randn(shape).to(dtype)
+    tolerance = {"rtol": 1e-2, "atol": 1e-2} if dtype == torch.bfloat16 else {}
+    full = [None if p is None else p.double() for p in (layer.weight, layer.bias)]
     for inputs in (x, x.transpose(0, -2), x[..., ::2].repeat_interleave(2, -1)):
-        wanted = torch.nn.functional.linear(
-            inputs.float(), layer.weight.float(), layer.bias.float()
-        )
+        wanted = torch.nn.functional.linear(inputs.double(), *full).to(dtype)
         with torch.no_grad():
-            torch.testing.assert_close(layer(inputs).float(), wanted, rtol=1e-2, atol=1e-2)
-        torch.testing.assert_close(layer(inputs).float(), wanted, rtol=1e-2, atol=1e-2)
+            torch.testing.assert_close(layer(inputs), wanted, **tolerance)
+        torch.testing.assert_close(layer(inputs), wanted, **tolerance)
     layer(x).sum().backward()
-    assert layer.bias.grad is not None
+    assert layer.weight.grad is not None
+
+
+def test_the_fast_linear_leaves_autocast_its_choice():
+    layer = zoo.nn.Linear(8, 6)
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        assert layer(torch.randn(2, 8)).dtype == torch.bfloat16
+
+
+def test_a_packed_model_is_a_copy_of_its_own(tmp_path):
+    torch.manual_seed(0)
+    model, x = zoo.create("eva02_mu_patch8_32", classes=3).train(), torch.randn(2, 3, 32, 32)
+    seen: list[torch.Tensor] = []
+    hooked = model.backbone.blocks[0].mlp.down
+    hooked.register_forward_hook(lambda *given: seen.append(given[-1]))
+    packed = zoo.fast.Packed(model)
+    before = packed(x)
+    torch.testing.assert_close(before, model.eval()(x))
+    assert not before.requires_grad and model.train().training and len(seen) == 2
+    assert all(p.requires_grad for p in model.parameters())
+    kinds = [type(part) for part in packed.model.modules() if hasattr(part, "weight")]
+    assert zoo.fast.PackedLinear in kinds and kinds.count(zoo.nn.Linear) == 1  # the hooked one
+    for p in model.parameters():
+        p.data += 1.0
+    assert torch.equal(packed(x), before)
+    assert [m.shape for m in packed.maps(x)] == [m.shape for m in model.maps(x)]
+    _, shown = packed(x, details=("attention",))
+    assert len(shown.attention) == len(model.backbone.blocks)
+    picture = PIL.Image.new("RGB", (40, 30), "red")
+    (label,) = {packed.predict(picture)["label"], packed.predict([picture])[0]["label"]}
+    assert label == packed.model.predict(picture)["label"]
+
+
+def test_what_cannot_be_packed_is_refused():
+    wants = "Packed takes a model with Linears on CPU in fp32 or bf16; got torch.float64 on cpu"
+    with pytest.raises(zoo.UserError, match=re.escape(wants)):
+        zoo.fast.Packed(zoo.create("vit_mu_patch8_32").double())
+    with pytest.raises(zoo.UserError, match=r"got torch\.float32 on meta"):
+        zoo.fast.Packed(zoo.create("vit_mu_patch8_32").to("meta"))
 
 
 def test_tokens_are_a_pytree():

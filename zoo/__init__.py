@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 __version__ = version("omnizoo")
 _NAMES = {  # of each module that `import zoo` gives
     "adapters": "", "checkpoint": "", "convert": "", "errors": "OptionError ShapeError UserError",
-    "extend": "", "families": "", "heads": "", "inputs": "", "model": "Model Record load_state",
-    "nn": "Backbone Stage", "ops": "", "loading": "backbone load", "registry": "create list_models",
-    "shapes": "", "tokens": "Tokens",
+    "extend": "", "families": "", "fast": "", "heads": "", "inputs": "", "loading": "backbone load",
+    "model": "Model Record load_state", "nn": "Backbone Stage", "ops": "", "shapes": "",
+    "registry": "create list_models", "tokens": "Tokens",
 }  # fmt: skip
 
 

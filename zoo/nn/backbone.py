@@ -1,6 +1,6 @@
 """The backbone: stages of blocks, and a last norm."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
@@ -162,16 +162,18 @@ class Backbone(Part[BackboneConfig]):
                 shared = own if bias is None else own + bias
             base = Around(grid=grid, bias=shared, keep=tokens.keep, maps=maps, aux=aux)
             look = partial(surroundings, tokens=tokens, source=source, base=base)
-            known: dict[BlockConfig, tuple[dict[str, Around], bool]] = {}  # once for each make
+            known: dict[BlockConfig, dict[str, Around]] = {}  # once for each make
+            steps: list[Callable[[Tensor], Tensor]] = []
             for block, turn in product(stage.blocks, range(stage.share)):
-                make = block.config
-                if make not in known:
-                    seen = {name: look(getattr(block, name)) for name in block.order}
-                    known[make] = seen, all(around.shared for around in seen.values())
-                (around, apart), x = known[make], tokens.x
+                if block.config not in known:
+                    known[block.config] = {n: look(getattr(block, n)) for n in block.order}
                 run = partial(checkpoint, block, use_reentrant=False) if again else block
-                run, wide = partial(run, around=around, turn=turn), 4 * x.shape[1:].numel()
-                tokens = tokens.replace(x=in_pieces(run, x, wide) if apart else run(x))
+                steps.append(partial(run, around=known[block.config], turn=turn))
+            apart = all(a.shared for around in known.values() for a in around.values())
+            wide = 4 * tokens.x.shape[1:].numel() if apart else 0
+            # samples that pass a stage a few at a time pass all of it, unless each block is shown
+            for run in [[step] for step in steps] if "states" in show else [steps]:
+                tokens = tokens.replace(x=in_pieces(partial(passed, run), tokens.x, wide))
                 if "states" in show:
                     shown.states.append(tokens.x)
             if stages:
@@ -180,6 +182,13 @@ class Backbone(Part[BackboneConfig]):
         shown.aux += aux or []
         tokens = tokens.replace(x=self.norm(tokens.x))
         return tokens.replace(stages=(*left[:-1], tokens)) if stages else tokens
+
+
+def passed(steps: Sequence[Callable[[Tensor], Tensor]], x: Tensor) -> Tensor:
+    """(B, T, D) -> (B, T, D): through each of the steps."""
+    for step in steps:
+        x = step(x)
+    return x
 
 
 def surroundings(part: nn.Module, tokens: Tokens, source: Tokens | None, base: Around) -> Around:

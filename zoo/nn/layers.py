@@ -26,8 +26,11 @@ class QkvWithoutKeyBias(nn.Linear):
 
     def forward(self, input: Tensor) -> Tensor:  # nn.Linear's name
         """(..., D) -> (..., (H + 2 G) K)."""
-        bias = torch.cat((self.q_bias, torch.zeros_like(self.v_bias), self.v_bias))
-        return linear(input, self.weight, bias)
+        return linear(input, self.weight, self.full_bias())
+
+    def full_bias(self) -> Tensor:
+        """-> ((H + 2 G) K,): zeros for the keys."""
+        return torch.cat((self.q_bias, torch.zeros_like(self.v_bias), self.v_bias))
 
 
 class OffsetRms(nn.RMSNorm):
