@@ -230,7 +230,7 @@ def write_coco(root, count=6, name="annotations.json", **more):
 
 
 def config_of(train, **more):
-    fields = dict(train=str(train), val=None, test=None, input=None, label=None, group=None,
+    fields = dict(train=str(train), val=None, test=None, input=None, label=None, group=None, split="auto",
                   time=None, on_bad="raise", shorter=None, longer=None)  # fmt: skip
     return SimpleNamespace(**{**fields, **more})
 

@@ -53,7 +53,7 @@ def stored(name):
 
 def data_config(train, **more):
     given = {"train": str(train), "val": 0.1, "test": None, "input": None, "label": None,
-             "group": None, "time": None, "task": None, "on_bad": "raise"}  # fmt: skip
+             "group": None, "split": "auto", "time": None, "task": None, "on_bad": "raise"}  # fmt: skip
     return SimpleNamespace(**{**given, **more})
 
 

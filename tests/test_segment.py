@@ -161,7 +161,7 @@ def write(root, count=6, side=40, values=(0, 1), mode="L"):
 
 
 def config_of(train, **more):
-    fields = dict(train=str(train), val=None, test=None, input=None, label=None, group=None,
+    fields = dict(train=str(train), val=None, test=None, input=None, label=None, group=None, split="auto",
                   time=None, on_bad="raise", ignore=255)  # fmt: skip
     return SimpleNamespace(**{**fields, **more})
 

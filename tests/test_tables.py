@@ -30,7 +30,7 @@ def cache(tmp_path, monkeypatch):
 
 def config(train, **more):
     given = {"train": str(train), "val": 0.25, "test": None, "input": None, "label": None,
-             "group": None, "time": None, "task": None, "on_bad": "raise"}  # fmt: skip
+             "group": None, "split": "auto", "time": None, "task": None, "on_bad": "raise"}  # fmt: skip
     return SimpleNamespace(**{**given, **more})
 
 
@@ -1021,6 +1021,35 @@ def test_a_column_of_splits_is_followed(tmp_path, kind):
     rows[5] = (*cells(5), "")  # not a column of splits any more
     splits = read(write(tmp_path / "u.csv", [*told, "Split"], rows), kind, **more)
     assert not any("says which split" in n for n in splits.notes) and splits.test is None
+
+
+def test_a_column_of_splits_is_chosen_or_left_alone(tmp_path):
+    rows = [(f"text {i}", "ab"[i % 2], ("train", "test")[i % 4 > 1], ("test", "train")[i % 3 > 0])
+            for i in range(24)]  # fmt: skip
+    file = write(tmp_path / "t.csv", ["text", "label", "split", "mine"], rows)
+    assert {len(p) for p in read(file, val=None).rows().values()} == {12}
+    splits = read(file, split="mine", val=None)
+    assert {row % 3 for row in splits.test.items.order} == {0} and len(splits.train) == 16
+    assert read(file, split="none", val=None).test is None
+    assert "got 'mien'; did you mean 'mine'?" in refused(file, split="mien")
+    assert "'label' of " in refused(file, split="label")
+    said = refused(file, test=str(file))
+    assert "a column of " in said and "drop one, or give --data.split none" in said
+    other = write(tmp_path / "o.csv", ["text", "label"], [row[:2] for row in rows])
+    assert len(read(file, split="none", test=str(other)).test) == 24
+    held = data.held_out(config(None, test=str(other), split="mine"), ("a", "b"), "text").test
+    assert len(held) == 24
+
+
+def test_a_split_of_which_no_row_can_be_read_is_refused(tmp_path):
+    for i in range(8):
+        Image.new("RGB", (16, 16), (i * 9, 0, 0)).save(tmp_path / f"{i}.png")
+    rows = [(f"{i}.png", "ab"[i % 2], ("train", "test")[i > 5]) for i in range(8)]
+    file = write(tmp_path / "t.csv", ["image", "label", "split"], rows)
+    for i in (6, 7):
+        (tmp_path / f"{i}.png").write_text("no picture")
+    said = refused(file, "picture", on_bad="skip")
+    assert f"those of test in {file} are all left out" in said
 
 
 def test_a_label_that_test_alone_has_is_no_class_of_train(tmp_path):

@@ -2,7 +2,7 @@
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -253,16 +253,34 @@ def lists(table: Any, column: str) -> str | None:
     return "labels"
 
 
-def splits_told(table: Any, where: Any) -> tuple[list[str], list[str]]:
-    """The split of each row, where a column of a usual name says it for all rows, some of which are
-    train, and the note on it; nothing for any other table."""
-    for name in usual_in(table.column_names, "split"):
-        found = [SPLIT_NAMES.get(cell.strip().lower(), "") for cell in cells_of(table, name)]
+def splits_told(table: Any, where: Any, given: str) -> tuple[list[str], list[str]]:
+    """The split of each row, where the `given` column says it, with "auto" one of a usual name that
+    does so for all rows, some of which are train, and the note on it; nothing for any other table,
+    and with "none". UserError for a given column that does not."""
+    names = table.column_names
+    if given not in ("auto", "none"):
+        check_column(names, given, where, "data.split")
+    for name in usual_in(names, "split") if given == "auto" else [given] * (given != "none"):
+        cells = cells_of(table, name)
+        found = [SPLIT_NAMES.get(cell.strip().lower(), "") for cell in cells]
         if all(found) and "train" in found and len({*found}) > 1:
             counts = ", ".join(f"{found.count(side)} {side}" for side in dict.fromkeys(found))
             what = f"the column {name!r} of {where} says which split each row is in"
-            return found, [f"{what}: {counts} (rename it if it is not meant)"]
+            return found, [f"{what}: {counts} (--data.split)"]
+        if name == given:
+            wants = "data.split takes a column that says train, val or test of each row, not of all"
+            said = listed(dict.fromkeys(cell or "nothing" for cell in cells))
+            raise UserError(f"{wants} the same; {name!r} of {where} says {said}")
     return [], []
+
+
+def check_beside(split: str, sides: Iterable[str], where: Any) -> None:
+    """UserError for a source of a split beside a table whose column tells its rows."""
+    if split in sides:
+        wants = f"data.{split} takes a source where data.train has no {split} itself"
+        raise UserError(
+            f"{wants}; a column of {where} says it: drop one, or give --data.split none"
+        )
 
 
 def usual_in(names: Sequence[str], what: str) -> list[str]:

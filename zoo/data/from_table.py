@@ -9,6 +9,7 @@ from zoo.data.check import duplicate_notes, look_all, look_at, picture_notes, re
 from zoo.data.columns import (
     Columns,
     cells_of,
+    check_beside,
     check_column,
     is_missing,
     is_number,
@@ -56,13 +57,16 @@ def table_splits(config: Any, seed: int, kind: str) -> Splits:
     if "train" not in tables:
         raise UserError(f"data.train takes a source with a train split; {config.train} has none")
     roots = {split: place_of(config.train, split) for split in tables}
-    sides, told = splits_told(tables["train"], roots["train"]) if len(tables) == 1 else ([], [])
+    sides, told = [], []
+    if len(tables) == 1:
+        sides, told = splits_told(tables["train"], roots["train"], config.split)
     shares: dict[str, float | str] = {}
     for split in ("test", "val"):
         given = share_or_path(getattr(config, split), f"data.{split}")
         if isinstance(given, Path) and config.time is not None and not given.exists():
             shares[split] = str(given)
         elif isinstance(given, Path):
+            check_beside(split, sides, roots["train"])
             tables[split] = first_of(given, split, f"data.{split}")
             roots[split] = place_of(given, split)
         elif given is not None and split not in (*tables, *sides):
@@ -108,7 +112,8 @@ def table_held_out(config: Any, labels: Sequence[str], kind: str) -> Splits:
     """The table `config.test` alone, under the labels of a model -> Splits with `test`."""
     table = first_of(config.test, "test", "data.test")
     given = place_of(config.test, "test")
-    sides, told = splits_told(table, given)
+    known = config.split in ("auto", "none", *table.column_names)  # which train's may not be here
+    sides, told = splits_told(table, given, config.split if known else "auto")
     columns = recognise(table, kind, config, given)
     task, _ = task_of(
         cells_of(table, columns.label), config.task or lists(table, columns.label), given
@@ -121,13 +126,17 @@ def table_held_out(config: Any, labels: Sequence[str], kind: str) -> Splits:
 
 
 def apart(rows: Rows, sides: Sequence[str]) -> dict[str, Rows]:
-    """The rows of a table, the split of each row of that table -> the rows of each split."""
+    """The rows of a table, the split of each row of that table -> the rows of each split. UserError
+    for one of which all rows were left out."""
     order = rows.items.order  # type: ignore[attr-defined]  # they are a Column
     found = {
         split: rows.pick(i for i, row in enumerate(order) if sides[row] == split)
         for split in ("train", "val", "test")
     }
-    return {split: part for split, part in found.items() if len(part)}
+    if lost := [split for split, part in found.items() if split in sides and not part]:
+        wants = "data takes rows that can be read in each split"
+        raise UserError(f"{wants}; those of {listed(lost)} in {rows.root} are all left out")
+    return {split: part for split, part in found.items() if split in sides}
 
 
 def first_of(path: Any, split: str, key: str) -> Any:

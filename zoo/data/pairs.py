@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from zoo.data.check import duplicate_notes, picture_notes
-from zoo.data.columns import splits_told
+from zoo.data.columns import check_beside, splits_told
 from zoo.data.divide import check_sides, divide
 from zoo.data.folder import share_or_path
 from zoo.data.layout import files_below, is_kind
@@ -82,17 +82,20 @@ def gather(config: Any, sources_in: Finder) -> tuple[dict[str, Source], dict[str
     that stand for others, and notes. `sources_in` reads one: (path, key, config) -> the source of
     each split, and notes."""
     sources, notes = sources_in(config.train, "data.train", config)
+    told: list[str] = []
     if "train" not in sources:
         raise UserError(f"data.train takes a source with a train split; {config.train} has none")
     if len(sources) == 1:
-        sources, told = by_column(sources["train"])
+        sources, told = by_column(sources["train"], config.split)
         notes += told
+    sides = sources if told else ()
     shares: dict[str, float | str] = {}
     for split in ("test", "val"):
         given = share_or_path(getattr(config, split), f"data.{split}")
         if isinstance(given, Path) and config.time is not None and not given.exists():
             shares[split] = str(given)
         elif isinstance(given, Path):
+            check_beside(split, sides, config.train)
             found, more = sources_in(given, f"data.{split}", config)
             sources[split] = found.get(split) or next(iter(found.values()))
             notes += more
@@ -101,12 +104,13 @@ def gather(config: Any, sources_in: Finder) -> tuple[dict[str, Source], dict[str
     return sources, shares, notes
 
 
-def by_column(source: Source) -> tuple[dict[str, Source], list[str]]:
-    """A source -> that of each split, where a column of its table tells them, and the note."""
+def by_column(source: Source, given: str) -> tuple[dict[str, Source], list[str]]:
+    """A source -> that of each split, where a column of its table tells them (see `splits_told`),
+    and the note."""
     root, pairs = source
     if not isinstance(pairs.pictures, Column):
         return {"train": source}, []
-    sides, notes = splits_told(pairs.table, root)
+    sides, notes = splits_told(pairs.table, root, given)
     each = [sides[row] for row in pairs.order] if sides else ["train"] * len(pairs)
     return {
         split: Source(root, pairs.pick(i for i, side in enumerate(each) if side == split))
@@ -119,7 +123,10 @@ def held_out_source(config: Any, sources_in: Finder) -> tuple[Source, list[str]]
     """What `config.test` holds alone, and notes."""
     found, notes = sources_in(config.test, "data.test", config)
     if len(found) == 1:
-        found, told = by_column(next(iter(found.values())))
+        source = next(iter(found.values()))
+        table = getattr(source.pairs.pictures, "table", None)
+        known = config.split in ("auto", "none", *getattr(table, "column_names", ()))
+        found, told = by_column(source, config.split if known else "auto")
         notes += told
     return found.get("test") or found.get("val") or next(iter(found.values())), notes
 

@@ -45,8 +45,8 @@ def check_columns(config: Any, kind: str) -> None:
     sources = (config.train, config.val, config.test)
     if kind == "text" or any(is_table(str(source)) for source in sources if source is not None):
         return
-    for key in ("group", "time", "input", "label"):
-        if getattr(config, key, None) is not None:
+    for key in ("group", "time", "input", "label", "split"):
+        if getattr(config, key, None) not in (None, "auto", "none"):
             refuse_column(key, config.train)
     if getattr(config, "task", None) not in (None, "label"):
         wants = f"data.task {config.task} takes a table with a column of {config.task}"

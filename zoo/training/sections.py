@@ -48,6 +48,11 @@ class DataConfig:
     task: Literal["label", "labels", "numbers"] | None = option(
         "what labels are, null = recognised", None, tasks=LABELLED
     )
+    split: str = option(
+        "column that says train, val or test, auto = recognised, or none",
+        "auto",
+        tasks=(*LABELLED, SEGMENT, DETECT),
+    )
     group: str | None = option("column whose values stay on one side", None, tasks=COLUMNS)
     time: str | None = option("column of dates: val and test are the latest", None)
     augment: Literal["none", "light", "strong"] = option("how much samples are varied", "light")
