@@ -348,6 +348,8 @@ BARS = {
     "vit-bf16": Bar(speed("vit-bf16"), (0,), least={"low": 1.0}),
     "etth1": Bar(etth1, (0, 1, 2), most={"ratio": 1.0}),
     "vit-fp32": Bar(speed("vit-fp32"), (0,), least={"low": 0.97}),
+    "packed-bf16": Bar(speed("packed-bf16"), (0,), least={"low": 1.0}),
+    "packed-fp32": Bar(speed("packed-fp32"), (0,), least={"low": 0.97}),
     "swin-packed-timm": Bar(against("swin-packed-timm"), PROCESSES, least={"low": 1.3}),
     "swin-timm": Bar(against("swin-timm"), PROCESSES, least={"low": 1.2}),
     "swin-packed-torchvision": Bar(

@@ -84,6 +84,8 @@ def parity() -> str:
 WHAT = {
     "digits": "`make demo`: scikit-learn's handwritten digits, 20 % held out, stratified; test read once per seed",
     "vit-bf16": "ViT-B/16 forward, bf16, 224 px, batch 8: times as fast as timm",
+    "packed-bf16": "ViT-B/16 forward by `zoo.fast.Packed`, bf16, 224 px, batch 8: times as fast as unpacked",
+    "packed-fp32": "ViT-B/16 forward by `zoo.fast.Packed`, fp32, 224 px, batch 8: times as fast as unpacked",
     "vit-fp32": "ViT-B/16 forward, fp32, 224 px, batch 8: times as fast as timm",
     "swin-step-timm": "Swin-T, a training step, bf16 autocast, batch 8: times as fast as timm",
     "swin-step-torchvision": "Swin-T, a training step, bf16 autocast, batch 8: times as fast as torchvision",

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 import zoo
 from zoo.errors import UserError, one_of
+from zoo.fast import Packed
 from zoo.training.environment import describe
 
 
@@ -100,9 +101,25 @@ def vit(dtype: torch.dtype, rounds: int) -> Ratio:
         )
 
 
+def packed(dtype: torch.dtype, rounds: int) -> Ratio:
+    """The same forward by `zoo.fast.Packed`, against the model that it was made from."""
+    torch.manual_seed(0)
+    model, x = zoo.create("vit_base_patch16_224", classes=1000).eval().to(dtype), pictures(dtype)
+    fast = Packed(model)
+    with torch.inference_mode():
+        return race(
+            f"vit_base_patch16_224 forward {dtype}, batch 8, packed against not",
+            lambda: fast(x),
+            lambda: model(x),
+            rounds,
+        )
+
+
 CASES: dict[str, Callable[[int], Ratio]] = {
     "vit-bf16": lambda rounds: vit(torch.bfloat16, rounds),
     "vit-fp32": lambda rounds: vit(torch.float32, rounds),
+    "packed-bf16": lambda rounds: packed(torch.bfloat16, rounds),
+    "packed-fp32": lambda rounds: packed(torch.float32, rounds),
 }
 
 
