@@ -683,7 +683,7 @@ def test_an_option_that_does_not_fit_another_kind_is_named(given: dict[str, Any]
     [
         ({"experts": 4}, r"bias True.*: give --model\.backbone\.mlp\.bias false"),
         ({"grouping": {"kind": "windows", "size": [1, 8]}},
-         r"windows has no option 'size'; it takes window, shift, pad \(.*\.grouping\.size\)"),
+         r"windows has no option 'size'; it takes window, shift, pad, moves \(.*\.grouping\.size\)"),
         ({"grouping": {"kind": "windows", "window": 8}},
          r"windows takes window as a list of .*; got 8 \(--model\.backbone\.grouping\.window\)"),
         ({"block.attn.position": {"kind": "rope", "bse": 1}}, "rope has no option 'bse'; .*'base'"),

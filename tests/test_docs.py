@@ -55,7 +55,7 @@ def test_model_side_does_not_grow():
     """Families apart: each new one adds its own lines."""
     families = make_docs.total(make_docs.ROOT / "zoo" / "families")
     grown = "raise the figure if what came in is worth it, in the same commit"
-    assert model_side() - families <= 4399, grown
+    assert model_side() - families <= 4470, grown
 
 
 def test_families_keep_their_budget():

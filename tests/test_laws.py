@@ -187,10 +187,67 @@ def test_a_batch_in_pieces_equals_the_whole(name, monkeypatch):
     whole, passes = answer(model, inputs), []
     monkeypatch.setattr(pieces, "MOST", 1)
     monkeypatch.setattr(pieces, "PIECE", 1)
-    for block in model.backbone.blocks:
-        block.register_forward_hook(lambda _, given, __: passes.append(len(given[0])))
+    seen = zoo.nn.Block.mix
+    spied = lambda block, name, x, around: (passes.append(len(x)), seen(block, name, x, around))[1]  # noqa: E731
+    monkeypatch.setattr(zoo.nn.Block, "mix", spied)
     close(answer(model, inputs), whole)
     assert set(passes) == {1}
+
+
+@pytest.mark.parametrize("where", ["block", "within", "before", "everywhere"])
+def test_a_hook_sees_the_whole_batch(where, monkeypatch):
+    model, inputs = model_of("vit_mu_patch8_32", classes=5), batch_of("vit_mu_patch8_32")
+    whole, sizes = answer(model, inputs), []
+    monkeypatch.setattr(pieces, "MOST", 1)
+    monkeypatch.setattr(pieces, "PIECE", 1)
+    block, see = model.backbone.blocks[0], lambda _, given, *__: sizes.append(len(given[0]))
+    handle = {
+        "block": lambda: block.register_forward_hook(see),
+        "within": lambda: block.mlp.up.register_forward_hook(see),
+        "before": lambda: block.register_forward_pre_hook(see),
+        "everywhere": lambda: torch.nn.modules.module.register_module_forward_hook(
+            lambda part, given, _: see(part, given) if part is block else None
+        ),
+    }[where]()
+    try:
+        close(answer(model, inputs), whole)
+    finally:
+        handle.remove()
+    assert sizes == [3]
+
+
+def test_in_training_no_batch_is_taken_apart(monkeypatch):
+    """An outer checkpoint computes twice, without gradients and with: dropout has to be the same."""
+    model = model_of("vit_mu_patch8_32", **{"block.dropout": 0.5}).train()
+    (inputs,) = batch_of("vit_mu_patch8_32")
+    monkeypatch.setattr(pieces, "MOST", 1)
+    monkeypatch.setattr(pieces, "PIECE", 1)
+    outs = []
+    for grad in (False, True):
+        torch.manual_seed(3)
+        with torch.set_grad_enabled(grad):
+            outs.append(model(inputs))
+    close(*outs)
+
+
+def test_a_bias_of_other_samples_is_refused():
+    model, (x,) = model_of("vit_mu_patch8_32"), batch_of("vit_mu_patch8_32", 4)
+    tokens, bias = model.embed(x), torch.zeros(2, 1, 17, 17)
+    model.backbone(tokens, bias=bias[:1])
+    with pytest.raises(zoo.ShapeError, match="for each sample, or one for all; got one of 2 for 4"):
+        model.backbone(tokens, bias=bias)
+
+
+@pytest.mark.parametrize("name", ["vit_mu_patch8_32", "swin_mu_patch4_window4_64", "ast_mu"])
+def test_a_model_is_exported_for_batches_of_any_size(name):
+    model = model_of(name, classes=5)
+    (x,) = batch_of(name, 4)
+    batch = torch.export.Dim("batch", min=2)
+    with torch.no_grad():
+        program = torch.export.export(model, (x,), dynamic_shapes=(({0: batch},),))
+    for count in (2, 7):
+        (x,) = batch_of(name, count)
+        close(program.module()(x), answer(model, (x,)), 1e-4)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

@@ -375,13 +375,17 @@ def test_damaged_configs_are_one_sentence(tmp_path, path, value):
         zoo.load(tmp_path / "m")
 
 
-def test_load_renews_a_head_in_the_models_dtype_and_only_where_there_is_one(tmp_path):
+def test_classes_renew_a_head_in_the_models_dtype_or_make_the_usual_one(tmp_path):
     zoo.create(MU, 2).bfloat16().save(tmp_path / "low")
     model = zoo.load(tmp_path / "low", classes=3)
     assert model(torch.zeros(1, 3, 32, 32).bfloat16()).dtype == torch.bfloat16
     zoo.create(MU, head=None).save(tmp_path / "body")
-    with pytest.raises(OptionError, match="has none"):
-        zoo.load(tmp_path / "body", classes=3)
+    model = zoo.load(tmp_path / "body", classes=["a", "b", "c"], size=48)
+    assert model.head.config.pool == "class" and model.record.labels == ("a", "b", "c")
+    assert model(torch.zeros(1, 3, 48, 48)).shape == (1, 3)
+    assert set(model.record.report.renewed) == {"head.out.weight", "head.out.bias"}
+    zoo.create("swin_mu_patch4_window4_64", head=None).save(tmp_path / "swin")
+    assert zoo.load(tmp_path / "swin", classes=3).head.config.pool == "mean"
 
 
 def test_home_folders_are_meant_by_a_tilde(tmp_path, monkeypatch):

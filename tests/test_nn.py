@@ -1,5 +1,6 @@
 """The parts of the backbone against the plain formula, and what each option changes."""
 
+import copy
 import math
 import re
 import sys
@@ -189,6 +190,40 @@ def test_the_fast_linear_equals_torchs(shape, dtype, bias, monkeypatch):
     assert layer.weight.grad is not None
 
 
+@pytest.mark.parametrize("what", ["strided bias", "one bias", "strided weight"])
+def test_the_fast_linear_reads_parameters_as_they_lie(what):
+    torch.manual_seed(0)
+    layer, x = zoo.nn.Linear(12, 8), torch.randn(3, 12)
+    if what == "strided weight":
+        layer.weight = nn.Parameter(torch.randn(12, 8).t())
+    else:
+        bias = torch.randn(16)[::2] if what == "strided bias" else torch.randn(1).expand(8)
+        layer.bias = nn.Parameter(bias)
+    for dtype in (torch.float32, torch.bfloat16):
+        with torch.no_grad():
+            out = layer.to(dtype)(x.to(dtype))
+        torch.testing.assert_close(out, layer(x.to(dtype)), rtol=1e-2, atol=1e-2)
+
+
+def test_whoever_follows_operations_sees_torchs_own():
+    from torch.utils.flop_counter import FlopCounterMode
+
+    layer, x = zoo.nn.Mlp(8, zoo.nn.MlpConfig()), torch.randn(3, 8)
+    with torch.no_grad():
+        with FlopCounterMode(display=False) as counter:
+            layer(x)
+        assert counter.get_total_flops() == 2 * 3 * 8 * 32 * 2
+        _, slope = torch.func.jvp(layer, (x,), (torch.ones_like(x),))
+    _, wanted = torch.func.jvp(layer, (x,), (torch.ones_like(x),))
+    torch.testing.assert_close(slope, wanted)
+    assert slope.abs().sum() > 0
+
+
+def test_a_wrong_width_is_told_by_torch_itself():
+    with torch.no_grad(), pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        zoo.nn.Linear(8, 6)(torch.randn(3, 7))
+
+
 def test_the_fast_linear_leaves_autocast_its_choice():
     layer = zoo.nn.Linear(8, 6)
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
@@ -219,7 +254,28 @@ def test_a_packed_model_is_a_copy_of_its_own(tmp_path):
     assert label == packed.model.predict(picture)["label"]
 
 
+def test_a_packed_model_is_copied_but_not_saved(tmp_path):
+    model, x = zoo.create("vit_mu_patch8_32", classes=3), torch.randn(2, 3, 32, 32)
+    up = model.backbone.blocks[0].mlp.up
+    up.forward = lambda x: 3 * nn.functional.linear(x, up.weight, up.bias)
+    packed = zoo.fast.Packed(model)
+    torch.testing.assert_close(packed(x), model.eval()(x))
+    assert torch.equal(copy.deepcopy(packed)(x), packed(x))
+    assert torch.equal(zoo.fast.Packed(packed.model)(x), packed(x))
+    for use in (
+        lambda: packed.model.save(tmp_path / "a"),
+        lambda: packed.model.save(tmp_path / "a", layout="timm"),
+        lambda: packed.model.state_for("timm"),
+        lambda: torch.save(packed, tmp_path / "a.pt"),
+    ):
+        with pytest.raises(zoo.UserError, match="save the model that it was made from"):
+            use()
+    assert not (tmp_path / "a").exists()
+
+
 def test_what_cannot_be_packed_is_refused():
+    with pytest.raises(zoo.UserError, match=r"Packed takes a zoo\.Model; got NoneType"):
+        zoo.fast.Packed(None)
     wants = "Packed takes a model with Linears on CPU in fp32 or bf16; got torch.float64 on cpu"
     with pytest.raises(zoo.UserError, match=re.escape(wants)):
         zoo.fast.Packed(zoo.create("vit_mu_patch8_32").double())

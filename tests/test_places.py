@@ -2,8 +2,10 @@
 
 import json
 import os
+import shutil
 import stat
 import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -65,9 +67,53 @@ def test_a_model_of_another_library_stays(there, tmp_path):
         else:
             (tmp_path / "m" / name).write_text(text)
     before = {file.name: file.read_bytes() for file in (tmp_path / "m").iterdir()}
-    with pytest.raises(UserError, match=r"without another library's model; .*m holds one: name an"):
+    with pytest.raises(
+        UserError, match=r"without another library's model, .*m holds such: name an"
+    ):
         zoo.create(NAME, classes=2).save(tmp_path / "m")
     assert {file.name: file.read_bytes() for file in (tmp_path / "m").iterdir()} == before
+
+
+def test_a_save_that_was_killed_half_way_is_read_whole(tmp_path, monkeypatch):
+    zoo.create(NAME, classes=2).save(tmp_path / "m[1]")
+    moved, real = [], os.replace
+
+    def killed(source, target):
+        moved.append(target)
+        if len(moved) == 2:  # the weights are new, the config is not
+            raise KeyboardInterrupt
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", killed)
+    monkeypatch.setattr(shutil, "rmtree", lambda *_, **__: None)  # what a kill leaves too
+    with pytest.raises(KeyboardInterrupt):
+        zoo.create(NAME, classes=5).save(tmp_path / "m[1]")
+    monkeypatch.undo()
+    assert zoo.load(tmp_path / "m[1]").head.config.classes == 5
+    assert zoo.load(zoo.create(NAME, classes=3).save(tmp_path / "m[1]")).head.config.classes == 3
+
+
+def test_here_is_a_folder_too(tmp_path, monkeypatch):
+    model = zoo.create(NAME, classes=2)
+    for layout in ("zoo", "timm"):
+        (tmp_path / layout).mkdir()
+        monkeypatch.chdir(tmp_path / layout)
+        model.save(".", layout=layout)
+        monkeypatch.chdir(tmp_path / layout)  # which may be another by now
+        assert zoo.load(".").head.config.classes == zoo.load(Path()).head.config.classes == 2
+
+
+def test_what_may_not_be_read_is_told_so(tmp_path, monkeypatch):
+    zoo.create(NAME, classes=2).save(tmp_path / "m", layout="timm")
+    shut = {tmp_path / "m" / "model.safetensors"}
+    may = os.access
+    monkeypatch.setattr(os, "access", lambda path, how: path not in shut and may(path, how))
+    with pytest.raises(UserError, match="may not be read: give yourself the right to"):
+        zoo.load(tmp_path / "m")
+    shut.add(tmp_path / "m")
+    for use in (zoo.load, zoo.create(NAME, classes=2).save):
+        with pytest.raises(UserError, match="it may not be entered"):
+            use(tmp_path / "m")
 
 
 def test_our_own_is_written_over_also_where_half_of_it_was(tmp_path):

@@ -52,7 +52,9 @@ def peaks(wave: torch.Tensor, rate: int = RATE) -> set[int]:
 def config(**given: object) -> SimpleNamespace:
     keys = dict.fromkeys(("input", "label", "task", "group", "time", "test"))
     sizes = {"rate": 8000, "mels": 16, "seconds": 1.0, "centre": False, "augment": "none"}
-    return SimpleNamespace(**{**keys, "val": 0.25, "on_bad": "raise", **sizes, **given})
+    return SimpleNamespace(
+        **{**keys, "val": 0.25, "split": "auto", "on_bad": "raise", **sizes, **given}
+    )
 
 
 def noted(splits: data.Splits, *parts: str) -> bool:

@@ -1,6 +1,8 @@
 """Models as files: safetensors and JSON, never pickle, never half a folder."""
 
 import contextlib
+import errno
+import glob
 import hashlib
 import json
 import os
@@ -26,14 +28,14 @@ def write_folder(
 ) -> Path:
     """Write CONFIG and WEIGHTS, whole, or leave the folder as it was.
 
-    Interrupted between the two files of an existing folder, it is refused by `read_folder`, never
-    half read. UserError where it cannot be written, or would take the place of another library's
-    files; other files of an existing folder stay.
+    Where it is killed between the two files of an existing folder, `read_folder` finds the second
+    one beside it. UserError where it cannot be written, or would take the place of another
+    library's files; other files of an existing folder stay.
     """
     folder = place_of(folder)
-    wants = "save takes a folder without another library's model"
+    wants = "save takes a folder without another library's model, or one that cannot be read"
     if not is_ours(folder):
-        raise UserError(f"{wants}; {folder} holds one: name another folder")
+        raise UserError(f"{wants}; {folder} holds such: name another folder")
     tensors = {key: tensor.detach().contiguous().cpu() for key, tensor in state.items()}
     plain = json.dumps(config, sort_keys=True)
     pair = hashlib.sha256(plain.encode()).hexdigest()[:16]  # which config goes with which weights
@@ -94,10 +96,12 @@ def path_of(where: str | Path, wants: str) -> Path:
         place = Path(where).expanduser()
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             place.stat()
+            if place.is_dir() and not os.access(place, os.R_OK | os.X_OK):
+                raise PermissionError(errno.EACCES, "it may not be entered")
     except (OSError, RuntimeError, ValueError) as error:
         reason = str(getattr(error, "strerror", None) or error).rstrip(".")
         raise UserError(f"{wants}; {cut(ascii(str(where)))} is none: {reason}") from error
-    return place
+    return place if place.name else place.resolve()  # "." has a name too
 
 
 def place_of(folder: Any) -> Path:
@@ -155,5 +159,18 @@ def read_folder(folder: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         raise UserError(f"{takes} in format {FORMAT}; {got}")
     state, metadata = read_safetensors(folder / WEIGHTS, takes)
     if metadata.get("pair") != config.get("pair"):
+        config = left_over(folder, metadata.get("pair"))
+    if config is None:
         raise UserError(f"{takes}; in {folder} the two are of different saves: save it again")
     return config, state
+
+
+def left_over(folder: Path, pair: str | None) -> dict[str, Any] | None:
+    """The config that goes with the weights of a folder, where `write_folder` was killed before it
+    could put it there; None where there is none."""
+    for file in folder.parent.glob(f".{glob.escape(folder.name)}.*/new/{CONFIG}"):
+        with contextlib.suppress(OSError, ValueError, RecursionError):
+            config = json.loads(file.read_text("utf-8"))
+            if isinstance(config, dict) and pair is not None and config.get("pair") == pair:
+                return config
+    return None

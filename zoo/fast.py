@@ -33,10 +33,20 @@ class PackedLinear(nn.Module):
         x = x.to(self.weight.dtype)
         return torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, "none", [], "")
 
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        raise UserError("Packed only answers; save the model that it was made from")
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        self._save_to_state_dict(None, "", False)
+
+    def __deepcopy__(self, _: object) -> "PackedLinear":
+        return self  # nothing of it changes
+
 
 def fits(linear: nn.Linear) -> bool:
     """Whether a Linear may be packed."""
-    plain = type(linear) in LINEARS and not linear._forward_hooks and not linear._forward_pre_hooks
+    own = linear._forward_hooks or linear._forward_pre_hooks or "forward" in vars(linear)
+    plain = type(linear) in LINEARS and not own
     return ONEDNN and plain and linear.weight.is_cpu and linear.weight.dtype in DTYPES
 
 
@@ -46,23 +56,23 @@ class Packed:
     The weights of its blocks' Linears lie in the order that oneDNN's kernel reads them in, into
     which torch puts them anew at each call; Linears of other makes (LoRA's, quantised) and those
     with hooks stay what they are. Answers are the same bit for bit in bf16, and within float error
-    in fp32. The model stays as it is, to be trained, moved and saved; what changes in it later does
-    not reach the copy. UserError for a model with nothing to pack: no zoo.nn.Linear is on CPU in
-    fp32 or bf16, or this torch has no oneDNN. (oneDNN's Graph Compiler packs for the same reason:
-    Li et al. 2023, arXiv:2301.01333.)
+    in fp32. The model stays as it is, to be trained, moved, saved and compiled; what changes in it
+    later does not reach the copy. UserError for a model with nothing to pack: no zoo.nn.Linear is
+    on CPU in fp32 or bf16, or this torch has no oneDNN. (oneDNN's Graph Compiler packs for the same
+    reason: Li et al. 2023, arXiv:2301.01333.)
     """
 
     def __init__(self, model: Model):
+        if not isinstance(model, Model):
+            raise UserError(f"Packed takes a zoo.Model; got {type(model).__name__}")
         self.model = deepcopy(model).eval().requires_grad_(False)
-        packed = 0
         for parent in list(self.model.modules()):
             for name, part in list(parent.named_children()):
                 if isinstance(part, LINEARS) and fits(part):
                     setattr(parent, name, PackedLinear(part))
-                    packed += 1
         found = {f"{p.dtype} on {p.device}" for p in model.parameters()} or {"no parameters"}
         got = ", ".join(sorted(found)) if ONEDNN else "a torch without oneDNN"
-        if not packed:
+        if not any(isinstance(part, PackedLinear) for part in self.model.modules()):
             raise UserError(f"Packed takes a model with Linears on CPU in fp32 or bf16; got {got}")
 
     @torch.no_grad()

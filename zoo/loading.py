@@ -85,7 +85,7 @@ def load(
         require(isinstance(text, str | None), f"load takes a {key} as text; got {text!r}", key)
     place = checkpoint.path_of(where, "load takes a folder, a file or a model of the Hub")
     place = weights.local(where, place)
-    if name is None and weights.config_of(place).is_file():
+    if name is None and place.is_file() and weights.config_of(place).is_file():
         found = next((f for n in weights.NAMES if (f := place.parent / n).is_file()), None)
         place = place.parent if place == found else place  # the file stands for its folder
     theirs = is_foreign(place)

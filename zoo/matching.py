@@ -30,7 +30,7 @@ def check_same(
     parts = {"adapter": model.adapter, "backbone": model.backbone, "head": model.head}
     mine = flat({n: None if p is None else to_plain(p.config) for n, p in parts.items()})
     other = flat({n: None if c is None else to_plain(c) for n, c in theirs.items()})
-    silent = SILENT | moot | (set() if padded(model.adapter.config) else {"pad", "clamp"})
+    silent = SILENT | moot | idle(model.adapter.config)
     wrong = [
         f"{key} {mine.get(key)!r}, not {other.get(key)!r}"
         for key in [*mine, *(key for key in other if key not in mine)]
@@ -65,16 +65,21 @@ def alike(key: str, one: Any, other: Any) -> bool:
     return one == other
 
 
-def padded(adapter: Any) -> bool:
-    """Whether windows do not fill the grid of some stage at the native size, or are larger."""
+def idle(adapter: Any) -> set[str]:
+    """Options of windows that change no answer at the native size: what becomes of places that are
+    in no window, of axes that one window fills, of pixels that fill no patch."""
     window = getattr(adapter, "window", None)
     if window is None or len(window) != 2:
-        return False
-    grids = [[-(-s // p) for s, p in zip(pair(adapter.size), adapter.patch, strict=True)]]
+        return {"pad", "clamp"}
+    sides = list(zip(pair(adapter.size), adapter.patch, strict=True))
+    grids = [[-(-s // p) for s, p in sides]]
     for _ in adapter.depths[1:]:
         grids.append([-(-side // 2) for side in grids[-1]])
-    pairs = [(g, w) for grid in grids for g, w in zip(grid, window, strict=True)]
-    return any(g % (min(g, w) if adapter.clamp else w) for g, w in pairs)
+    stages = [list(zip(grid, window, strict=True)) for grid in grids]
+    filled = not any(g % (min(g, w) if adapter.clamp else w) for stage in stages for g, w in stage)
+    even = all(len({g > w for g, w in stage}) == 1 for stage in stages)
+    facts = {"pad": filled, "clamp": filled, "moves": even, "cut": not any(s % p for s, p in sides)}
+    return {name for name, holds in facts.items() if holds}
 
 
 def count_of(model: Any) -> int | None:

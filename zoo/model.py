@@ -193,9 +193,9 @@ class Model(nn.Module):
     def rules_for(self, layout: str) -> tuple[Rule, ...]:
         """The conversion rules of a layout. OptionError where the model's family has none."""
         rules = self.record.rules
-        if layout not in rules:
+        if layout not in tuple(rules):
             takes = ", ".join(rules) or "none, since no family gives it any"
-            got = f"{layout!r}{suggest(layout, rules)}"
+            got = f"{layout!r}{suggest(str(layout), rules)}"
             name = self.record.name or "This model"
             raise OptionError(f"{name} has the layouts {takes}; got {got}", "layout")
         return rules[layout]

@@ -9,6 +9,7 @@ from torch import Tensor
 from zoo.configs import count_and_labels, set_option
 from zoo.convert import ConversionError, Parts
 from zoo.errors import require
+from zoo.heads import Classify
 from zoo.model import Model
 from zoo.nn import GridTable, Part
 from zoo.nn.config import hints_of, put, read_option
@@ -18,7 +19,15 @@ from zoo.shapes import pair
 
 LINEARS = ("head.out.", "head.second.")  # what other classes renew; what else fits stays
 MADE = ("dim", "depth", "depths", "heads")  # what weights are made for
-SIZED = ("size", "patch", "channels", "window", "pad")  # what may be other than the weights' own
+SIZED = (
+    "size",
+    "patch",
+    "channels",
+    "window",
+    "pad",
+    "moves",
+    "cut",
+)  # what may be other than the weights' own
 
 
 def changed(model: Model, classes: Any, options: Mapping[str, Any]) -> Model:
@@ -29,13 +38,14 @@ def changed(model: Model, classes: Any, options: Mapping[str, Any]) -> Model:
         options = {key: value for key, value in options.items() if key != "head"}
         if not options:
             return model
+    if classes is not None and model.head is None:  # the usual one; `classes` makes it their own
+        pool = "class" if getattr(model.adapter, "has_class", False) else "mean"
+        model = headed(model, Classify(dim=model.backbone.dim, classes=1, pool=pool), None)
     record, report = model.record, model.record.report
     parts = {"adapter": model.adapter, "backbone": model.backbone, "head": model.head}
     configs: dict[str, Any] = {n: part and part.config for n, part in parts.items()}
     labels = record.labels
     if classes is not None:
-        wants = "load takes classes for a model with a head"
-        require(model.head is not None, f"{wants}; {report.source} has none", "classes")
         count, labels = count_and_labels(classes, "load")
         configs["head"] = replace(configs["head"], classes=count)
     put_options(configs, options)

@@ -6,6 +6,7 @@ NumPy's without objects.
 
 import difflib
 import json
+import os
 import re
 import warnings
 import zlib
@@ -50,7 +51,9 @@ def find_weights(path: Path) -> Path:
         return path
     found = [path / name for name in NAMES if (path / name).is_file()]
     if not found:
-        raise UserError(f"{TAKES}; {path} {'has none' if path.is_dir() else 'does not exist'}")
+        others = sorted(p.name for p in path.glob("*") if p.name.endswith(ENDINGS))
+        has = f"has none, but {some(others)}: give its path" if others else "has none"
+        raise UserError(f"{TAKES}; {path} {has if path.is_dir() else 'does not exist'}")
     return found[0]
 
 
@@ -136,6 +139,8 @@ def read_weights(path: Path) -> tuple[State, list[str]]:
     Wrappings of training scripts (`NESTED`) and prefixes (`PREFIXES`) are taken off, and said.
     UserError that names the file for whatever is not whole, no tensor, or would have to be run.
     """
+    if not os.access(path, os.R_OK):
+        raise UserError(f"{TAKES}; {path} may not be read: give yourself the right to")
     if path.name.endswith(INDEX):
         return read_shards(path)
     if path.name.endswith(".safetensors"):
@@ -157,14 +162,19 @@ def read_weights(path: Path) -> tuple[State, list[str]]:
         left = [str(key) for key in held if key != name]
         notes.append(f"taken from {name!r}" + (f", beside {some(left)}" if left else ""))
         held = held[name]
-    wrong = [str(k) for k, v in held.items() if not (isinstance(v, Tensor) and isinstance(k, str))]
+    wrong = [str(k) for k, v in held.items() if not (dense(v) and isinstance(k, str))]
     if wrong:
-        raise UserError(f"{TAKES}; in {path} {some(wrong)} are no tensors")
+        raise UserError(f"{TAKES}; in {path} {some(wrong)} are no dense tensors")
     for prefix in PREFIXES * 2:  # one may stand in the other
         if all(key.startswith(prefix) for key in held):
             held = {key.removeprefix(prefix): value for key, value in held.items()}
             notes.append(f"without the prefix {prefix!r}")
     return dict(held), notes
+
+
+def dense(value: Any) -> bool:
+    """Whether something is a tensor that holds all of its numbers."""
+    return isinstance(value, Tensor) and value.layout == torch.strided
 
 
 def read_safetensors(path: Path, takes: str = TAKES) -> tuple[State, dict[str, str]]:

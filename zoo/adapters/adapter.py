@@ -60,7 +60,7 @@ class Adapter(Part[C]):
             if front is not None:
                 prefix = prefix + F.pad(front, (0, 0, 0, len(prefix) - len(front)))
             prefix = prefix.to(x.dtype)
-            x = torch.cat((prefix.expand(len(x), -1, -1), x), 1)
+            x = torch.cat((prefix.expand(x.shape[0], -1, -1), x), 1)
         x = self.hide(F.dropout(x, self.config.dropout, self.training), more.get("keep"))
         return Tokens(x, prefix=self.special, **more)
 

@@ -48,6 +48,11 @@ class SwinPatchesConfig:
     """Whether a picture's windows are no larger than the grid of their stage at the native size."""
     pad: str = "mask"
     """What happens where windows do not fill the grid: mask, attend or attend_after."""
+    moves: str = "each"
+    """Which axes are shifted: each that one window does not fill, all or none (Microsoft's and
+    transformers' version 1), or as at the native size (transformers' version 2)."""
+    cut: bool = False
+    """Whether pixels that fill no whole patch are left out; else zeros are put beside them."""
     eps: float = 1e-5
     """Added to the variance in norms."""
 
@@ -56,8 +61,9 @@ class SwinPatches(nn.Part[SwinPatchesConfig]):
     """(B, C, height, width) or (B, C, time, height, width) -> Tokens of (B, t*h*w, D), without
     prefix.
 
-    Sides that patches do not fill are padded with zeros. `Backbone(stages=adapter.stages)` is the
-    rest of a Swin. (Liu et al. 2021, arXiv:2103.14030; Video Swin: arXiv:2106.13230)
+    Sides that patches do not fill are padded with zeros, or cut. The rest of a Swin is
+    `Backbone(stages=adapter.stages)`. (Liu et al. 2021, arXiv:2103.14030; Video Swin:
+    arXiv:2106.13230)
     """
 
     Config = SwinPatchesConfig
@@ -86,7 +92,10 @@ class SwinPatches(nn.Part[SwinPatchesConfig]):
         stages = []
         for i, (depth, heads) in enumerate(zip(c.depths, c.heads, strict=True)):
             window = clamped(c, c.window, c.size, i)
-            windows, shifted = (nn.Windows(window, shift, c.pad) for shift in (False, True))
+            how = one_of("SwinPatches", "moves", c.moves, ("each", "all", "native"))
+            if how == "native":
+                how = "never" if min(native(c, c.size, i)) <= max(window) else "always"
+            windows, shifted = (nn.Windows(window, on, c.pad, how) for on in (False, True))
             change = {"attn.grouping": shifted}
             attn = nn.AttentionConfig(heads, grouping=windows, position=nn.WindowTable(window))
             if c.version == 2:
@@ -104,9 +113,10 @@ class SwinPatches(nn.Part[SwinPatchesConfig]):
         """(B, C, height, width) or (B, C, time, height, width) -> Tokens of (B, t*h*w, D)."""
         c = self.config
         check("SwinPatches", pixels, f"batch channels {self.axes}", channels=c.channels)
-        if min(pixels.shape[2:]) < 1:
-            raise ShapeError(f"SwinPatches takes a picture with pixels; got {tuple(pixels.shape)}")
-        x = self.stem(filled(pixels, c.patch))
+        if any(n < (p if c.cut else 1) for n, p in zip(pixels.shape[2:], c.patch, strict=True)):
+            what = "a whole patch" if c.cut else "pixels"
+            raise ShapeError(f"SwinPatches takes a picture with {what}; got {tuple(pixels.shape)}")
+        x = self.stem(pixels if c.cut else filled(pixels, c.patch))
         grid: Grid = (1, *x.shape[2:])[-3:]  # type: ignore[assignment]  # three sides
         x = self.norm(rearrange(x, "b d ... -> b (...) d"))
         places = grid_places(grid[-len(c.patch) :], 0, x.device)
@@ -119,6 +129,11 @@ def clamped(
     """A window's sides in a stage: as they are, or no larger than its grid."""
     if not c.clamp:
         return window
-    grid = (-(-side // (p * 2**stage)) for side, p in zip(pair(size), c.patch[-2:], strict=True))
-    last = (min(w, g) for w, g in zip(window[-2:], grid, strict=True))
-    return (*window[:-2], *last)
+    sides = zip(window[-2:], native(c, size, stage), strict=True)
+    return (*window[:-2], *(min(side) for side in sides))
+
+
+def native(c: SwinPatchesConfig, size: int | tuple[int, int], stage: int) -> tuple[int, ...]:
+    """The grid (h, w) of a stage, for a picture of that size."""
+    sides = zip(pair(size), c.patch[-2:], strict=True)
+    return tuple(-(-side // (p * 2**stage)) for side, p in sides)

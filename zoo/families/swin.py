@@ -51,11 +51,11 @@ for each in ("hf", "hf_v4"):
 
 def build(dim: int, depths: tuple[int, ...], heads: tuple[int, ...], patch: int, window: int,
           size: Sides, channels: int = 3, classes: int = 1000, pad: str = "mask",
-          clamp: bool = False) -> Configs:
+          clamp: bool = False, moves: str = "each", cut: bool = False) -> Configs:
     """Columns -> configs."""
     adapter = SwinPatchesConfig(
         dim=dim, depths=depths, heads=heads, window=(window,) * 2, patch=(patch,) * 2,
-        size=size, channels=channels, pad=pad, clamp=clamp,
+        size=size, channels=channels, pad=pad, clamp=clamp, moves=moves, cut=cut,
     )
     body = BackboneConfig(SwinPatches.stages_of(adapter), eps=adapter.eps)
     head = ClassifyConfig(dim=dim * 2 ** (len(depths) - 1), classes=classes, pool="mean")
@@ -64,7 +64,7 @@ def build(dim: int, depths: tuple[int, ...], heads: tuple[int, ...], patch: int,
 
 PATTERN = r"swin_(?P<row>\w+)_patch(?P<patch>\d+)_window(?P<window>\d+)_(?P<size>\d+)"
 BEFORE = {"pad": "attend"}  # padding comes before the shift, and is attended
-FACTS = {"timm": {"pad": "attend_after", "clamp": True}, **dict.fromkeys(
-    ("torchvision", "hf", "hf_v4", "hf_body", "hf_body_v4"), BEFORE)}
+FACTS = {"timm": {"pad": "attend_after", "clamp": True}, "torchvision": {**BEFORE, "cut": True},
+         **{key: {**BEFORE, "moves": "all"} for key in RULES if key.startswith("hf")}}
 # fmt: on
 SWIN = Family("swin", SIZES, build, RULES, vit.IMAGENET, PATTERN, NAMES, FACTS)

@@ -54,11 +54,12 @@ RULES["hf_body"] = body_of(RULES["hf"], "swinv2.")
 
 def build(dim: int, depths: tuple[int, ...], heads: tuple[int, ...], window: int, size: Sides,
           trained: int | None = None, trained_size: int | None = None, patch: int = 4,
-          channels: int = 3, classes: int = 1000, pad: str = "mask", clamp: bool = True) -> Configs:
+          channels: int = 3, classes: int = 1000, pad: str = "mask", clamp: bool = True,
+          moves: str = "each", cut: bool = False) -> Configs:
     """Columns -> configs."""
     adapter = SwinPatchesConfig(
         dim=dim, depths=depths, heads=heads, window=(window,) * 2, patch=(patch,) * 2, size=size,
-        channels=channels, pad=pad, clamp=clamp, version=2,
+        channels=channels, pad=pad, clamp=clamp, cut=cut, moves=moves, version=2,
         trained=None if trained is None else (trained,) * 2, trained_size=trained_size)
     body = BackboneConfig(SwinPatches.stages_of(adapter), eps=adapter.eps)
     return adapter, body, ClassifyConfig(dim * 2 ** (len(depths) - 1), classes, pool="mean")
@@ -66,5 +67,7 @@ def build(dim: int, depths: tuple[int, ...], heads: tuple[int, ...], window: int
 
 PATTERN = (r"swinv2_(?P<row>\w+)_window((?P<trained>\d+)to)?(?P<window>\d+)_"
            r"((?P<trained_size>\d+)to)?(?P<size>\d+)")
+FACTS = swin.FACTS | {
+    key: {**swin.BEFORE, "moves": "native"} for key in swin.FACTS if key.startswith("hf")}
 # fmt: on
-SWINV2 = Family("swinv2", swin.SIZES, build, RULES, vit.IMAGENET, PATTERN, NAMES, swin.FACTS)
+SWINV2 = Family("swinv2", swin.SIZES, build, RULES, vit.IMAGENET, PATTERN, NAMES, FACTS)

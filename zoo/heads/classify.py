@@ -133,7 +133,7 @@ class Classify(Part[ClassifyConfig]):
             case "pick" if tokens.pick is not None:
                 return at(x, tokens.pick)
             case "attention":
-                query = self.query.to(x.dtype).expand(len(x), 1, -1)
+                query = self.query.to(x.dtype).expand(x.shape[0], 1, -1)
                 x = self.gather(query, Around(Mask(keep=keep), source=x))[:, 0]
                 return x if self.config.pool_mlp is None else x + self.mlp(self.pool_norm(x))
         raise ShapeError(f"Classify with pool {kind} takes Tokens with a {kind}; got none")
@@ -193,7 +193,7 @@ class Several(Part[SeveralConfig]):
 
 def at(x: Tensor, place: Tensor) -> Tensor:
     """(B, T, D), (B,) int64 -> (B, D): one token of each sample."""
-    return x[torch.arange(len(x), device=x.device), place]
+    return x[torch.arange(x.shape[0], device=x.device), place]
 
 
 def mean(x: Tensor, keep: Tensor | None) -> Tensor:

@@ -91,9 +91,9 @@ class Reconstruct(Part[ReconstructConfig]):
             raise ShapeError(f"Reconstruct takes a picture that its patches fill; got {got}")
         h, w = (side // c.unit for side in grid[1:])
         x, count = tokens.x, round(c.ratio * h * w)
-        chance = torch.rand(len(x), h * w, device=x.device)
+        chance = torch.rand(x.shape[0], h * w, device=x.device)
         if not self.training:
-            chance = (torch.arange(h * w, device=x.device) * GOLDEN % 1).expand(len(x), -1)
+            chance = (torch.arange(h * w, device=x.device) * GOLDEN % 1).expand(x.shape[0], -1)
         hidden = chance.argsort(1).argsort(1) < count
         if c.way == "token":
             fine = hidden.unflatten(1, (h, w)).repeat_interleave(c.unit, 1)
@@ -101,7 +101,7 @@ class Reconstruct(Part[ReconstructConfig]):
             body = torch.where(fine[..., None], self.token.to(x.dtype), x[:, front:])
             return tokens.replace(x=torch.cat((x[:, :front], body), 1), hidden=hidden)
         seen = hidden.int().argsort(dim=1, stable=True)[:, : h * w - count] + front
-        first = torch.arange(front, device=x.device).expand(len(x), -1)
+        first = torch.arange(front, device=x.device).expand(x.shape[0], -1)
         return some(tokens, torch.cat((first, seen), 1)).replace(hidden=hidden)
 
     def forward(self, tokens: Tokens) -> Rebuilt:
@@ -118,7 +118,7 @@ class Reconstruct(Part[ReconstructConfig]):
         """(B, P + seen, D), (B, n) bool -> (B, P + n, decoder): mask tokens where it was hidden,
         each token at its place, through the decoder."""
         x = self.embed(x)
-        masks = self.token.to(x.dtype).expand(len(x), front + hidden.shape[1] - x.shape[1], -1)
+        masks = self.token.to(x.dtype).expand(x.shape[0], front + hidden.shape[1] - x.shape[1], -1)
         place = hidden.int().argsort(dim=1, stable=True).argsort(1)  # seen patches come first
         body = take(torch.cat((x[:, front:], masks), 1), place)
         h, w = (side // self.config.patch for side in size)

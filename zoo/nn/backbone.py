@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules import module as every_module
 from torch.utils.checkpoint import checkpoint
 
 from zoo.errors import OptionError, ShapeError, require
@@ -20,7 +21,7 @@ from zoo.nn.merge import Merge, MergeConfig
 from zoo.nn.mlp import MlpConfig
 from zoo.nn.part import Part
 from zoo.nn.position import Position, bias_among
-from zoo.ops import Mask, drop_tokens, in_pieces, order_of, split
+from zoo.ops import Mask, drop_tokens, in_pieces, order_of, saves_memory, split
 from zoo.tokens import Details, Tokens
 
 
@@ -146,6 +147,9 @@ class Backbone(Part[BackboneConfig]):
         `stages` the Tokens hold those of each stage, before the next one's merge.
         """
         c, shown = self.config, details or Details()
+        if bias is not None and bias.ndim == 4 and bias.shape[0] not in (1, tokens.x.shape[0]):
+            got = f"one of {bias.shape[0]} for {tokens.x.shape[0]}"
+            raise ShapeError(f"Backbone takes a bias for each sample, or one for all; got {got}")
         # Lists of this pass, since the backward pass may compute blocks again.
         maps, aux = ([] if name in show else None for name in ("attention", "aux"))
         again = c.checkpoint and self.training and torch.is_grad_enabled()
@@ -169,7 +173,8 @@ class Backbone(Part[BackboneConfig]):
                     known[block.config] = {n: look(getattr(block, n)) for n in block.order}
                 run = partial(checkpoint, block, use_reentrant=False) if again else block
                 steps.append(partial(run, around=known[block.config], turn=turn))
-            apart = all(a.shared for around in known.values() for a in around.values())
+            apart = not self.training and saves_memory(tokens.x) and not hooked(stage)
+            apart = apart and all(a.shared for around in known.values() for a in around.values())
             wide = 4 * tokens.x.shape[1:].numel() if apart else 0
             # samples that pass a stage a few at a time pass all of it, unless each block is shown
             for run in [[step] for step in steps] if "states" in show else [steps]:
@@ -191,6 +196,12 @@ def passed(steps: Sequence[Callable[[Tensor], Tensor]], x: Tensor) -> Tensor:
     return x
 
 
+def hooked(module: nn.Module) -> bool:
+    """Whether some hook sees what passes a module, or one within: it shall see all samples."""
+    every = every_module._global_forward_hooks or every_module._global_forward_pre_hooks
+    return bool(every) or any(p._forward_hooks or p._forward_pre_hooks for p in module.modules())
+
+
 def surroundings(part: nn.Module, tokens: Tokens, source: Tokens | None, base: Around) -> Around:
     """Tokens of (B, T, D) -> what a sublayer has to know of them."""
     if not isinstance(part, Attention):
@@ -210,7 +221,7 @@ def surroundings(part: nn.Module, tokens: Tokens, source: Tokens | None, base: A
         keep = None if keep is None else split(keep[..., None], layout)[..., 0]
     if positions is not None and c.position is not None and c.position.rotates:
         if layout is not None:
-            positions = split(positions.expand(len(tokens.x), -1, -1), layout)
+            positions = split(positions.expand(tokens.x.shape[0], -1, -1), layout)
         rope = c.position.rotation(positions[:, None], part.width)  # one for all heads
     band = layout is None and (c.left is not None or c.right is not None)
     order = order_of(tokens) if band else None

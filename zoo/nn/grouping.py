@@ -41,10 +41,13 @@ class Windows(Grouping, kind="windows"):
     window: tuple[int, ...] = (7, 7)
     """The window's sides, on the grid's last axes."""
     shift: bool = False
-    """Whether windows lie half a window further, and wrap around. An axis of a grid that one window
-    fills is not shifted; a row of tokens always is, since others of its batch may be longer."""
+    """Whether windows lie half a window further, and wrap around. A row of tokens always is, since
+    others of its batch may be longer; of a grid, see `moves`."""
     pad: str = "mask"
     """What happens where windows do not fill the grid: see `ops.window_layout`."""
+    moves: str = "each"
+    """Which axes are shifted: each that one window does not fill; all or none of them; or, whatever
+    the grid, always or never."""
 
     def layout(self, tokens: Tokens) -> Layout:
         """Tokens of (B, T, D) -> the index tables. ShapeError without a grid, and with prefix
@@ -55,6 +58,7 @@ class Windows(Grouping, kind="windows"):
         mask.
         """
         one_of("Windows", "pad", self.pad, ("mask", "attend", "attend_after"))
+        one_of("Windows", "moves", self.moves, ("each", "all", "always", "never"))
         keep, row = tokens.keep, tokens.grid is None and len(self.window) == 1
         lacks = {"prefix tokens": tokens.prefix,
                  "what is left of dropped tokens": tokens.order is not None,
@@ -67,7 +71,10 @@ class Windows(Grouping, kind="windows"):
         grid = tokens.grid or (1, 1, tokens.x.shape[1])
         window = (1,) * (3 - len(self.window)) + self.window
         sides = zip(grid, window, strict=True)
-        moved = [w // 2 if self.shift and (row or g > w) else 0 for g, w in sides]
+        free = [row or g > w for g, w in sides]
+        every = {"always": True, "never": False, "all": all(free[-len(self.window) :])}
+        free = free if self.moves == "each" else [every[self.moves]] * 3
+        moved = [w // 2 if self.shift and f else 0 for w, f in zip(window, free, strict=True)]
         layout = window_layout(grid, window, tuple(moved), self.pad, tokens.x.device)  # type: ignore[arg-type]
         if not row or keep is None:
             return layout

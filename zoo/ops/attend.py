@@ -95,7 +95,7 @@ def _filled(
     drawn = F.pad(drawn[(None,) * (4 - drawn.ndim)], (0, fill), value=torch.finfo(q.dtype).min)
     scores = q @ F.pad(k, (0, 0, 0, fill)).transpose(-1, -2)
     # a mask may hold for groups of each sample
-    repeats = scores.unflatten(0, (len(q) // len(drawn), len(drawn)))
+    repeats = scores.unflatten(0, (q.shape[0] // drawn.shape[0], drawn.shape[0]))
     if saves_memory(q):
         torch.add(drawn, repeats, alpha=scale, out=repeats)
         weights = torch.softmax(scores, -1, out=scores)

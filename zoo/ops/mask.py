@@ -79,6 +79,6 @@ def both(a: Tensor, b: Tensor) -> Tensor:
 def repeat_to(x: Tensor, other: Tensor) -> Tensor:
     """(n, ...), (B, ...) -> (B, ...) where n divides B and is not 1: what holds for groups of each
     sample."""
-    if x.ndim < 4 or other.ndim < 4 or len(x) == 1 or len(x) >= len(other):
+    if x.ndim < 4 or other.ndim < 4 or x.shape[0] == 1 or x.shape[0] >= other.shape[0]:
         return x
-    return x.repeat(len(other) // len(x), *(1,) * (x.ndim - 1))
+    return x.repeat(other.shape[0] // x.shape[0], *(1,) * (x.ndim - 1))

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 MOST = 4_500_000  # values that are held at once, 9 MB in bf16
 PIECE = 3_500_000  # and by a piece where they would be more
@@ -11,8 +12,16 @@ PIECE = 3_500_000  # and by a piece where they would be more
 
 def saves_memory(x: Tensor) -> bool:
     """Any x -> whether what is made of it, on its way to an answer, need not be kept: on CPU,
-    without gradients, and not within a compiler's graph."""
-    return x.is_cpu and not torch.is_grad_enabled() and not torch.compiler.is_compiling()
+    without gradients, and watched by nobody."""
+    return x.is_cpu and not torch.is_grad_enabled() and not watched()
+
+
+def watched() -> bool:
+    """Whether something follows each operation: a compiler, a transform of torch.func, tangents, or
+    a dispatch mode such as that which counts FLOPs."""
+    if torch.compiler.is_compiling() or forward_ad._current_level >= 0:
+        return True
+    return torch._C._are_functorch_transforms_active() or torch._C._len_torch_dispatch_stack() > 0
 
 
 def in_pieces(f: Callable[[Tensor], Tensor], x: Tensor, values: int) -> Tensor:
@@ -22,7 +31,7 @@ def in_pieces(f: Callable[[Tensor], Tensor], x: Tensor, values: int) -> Tensor:
     Memory of tens of megabytes is given back to the system as soon as it is free, and every page of
     it is made anew for the next call: that takes longer than the arithmetic in it.
     """
-    if not saves_memory(x) or len(x) * values <= MOST:
+    if not saves_memory(x) or x.shape[0] * values <= MOST:
         return f(x)
-    count = -(-len(x) * values // PIECE)
+    count = -(-x.shape[0] * values // PIECE)
     return torch.cat([f(part) for part in x.chunk(count)])

@@ -30,7 +30,7 @@ def drop_tokens(tokens: Tokens, rate: float, training: bool) -> Tokens:
     if rate == 0.0 or not training:
         return tokens
     x, keep, pick, prefix = tokens.x, tokens.keep, tokens.pick, tokens.prefix
-    batch, count = len(x), x.shape[1] - prefix
+    batch, count = x.shape[0], x.shape[1] - prefix
     chance = torch.rand(batch, count, device=x.device)  # the lowest stay
     if keep is not None:
         chance = chance.masked_fill(~keep[:, prefix:], 2.0)

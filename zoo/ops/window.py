@@ -98,7 +98,7 @@ def take(x: Tensor, index: Tensor) -> Tensor:
 
     One index_select over the flattened rows, which was measured the fastest of all gathers.
     """
-    rows = torch.arange(len(x), device=x.device)[:, None] * x.shape[1] + index
+    rows = torch.arange(x.shape[0], device=x.device)[:, None] * x.shape[1] + index
     return x.flatten(0, 1).index_select(0, rows.flatten()).unflatten(0, rows.shape)
 
 

@@ -49,7 +49,7 @@ class DataConfig:
         "what labels are, null = recognised", None, tasks=LABELLED
     )
     split: str = option(
-        "column that says train, val or test, auto = recognised, or none",
+        "column of train, val or test, auto = recognised, or none",
         "auto",
         tasks=(*LABELLED, SEGMENT, DETECT),
     )
