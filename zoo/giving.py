@@ -191,11 +191,13 @@ def layout_for(model: Any, kind: hf.Kind, wanted: str) -> str:
     (family, known), carried = find(kind.name), model.record.carried
     more = {"classes": 1} if "classes" in inspect.signature(family.build).parameters else {}
     usual = family.build(**{**known, **more})[2]
+    pools: set[str] = set()
     every = [name for name in family.rules if name.startswith("hf") and "whole" not in name]
     for layout in sorted(every, key=lambda name: (name not in carried, name != wanted)):
         told = family.facts.get(layout, {})
         if (head := model.head) is not None:
             pool = told.get("pool", told.get("head.pool", usual.pool))
+            pools.add(repr(pool))
             two = told.get("head.distilled", usual.distilled)
             own = head.config
             if (getattr(own, "pool", None), getattr(own, "distilled", None)) != (pool, two):
@@ -207,7 +209,8 @@ def layout_for(model: Any, kind: hf.Kind, wanted: str) -> str:
     has = (
         "" if model.head is None else f": its pool is {getattr(model.head.config, 'pool', None)!r}"
     )
-    raise OptionError(f"{wants}; this model's is none of those{has}", "layout")
+    takes = f", theirs {' or '.join(sorted(pools))}" if pools else ""
+    raise OptionError(f"{wants}; this model's is none of those{has}{takes}", "layout")
 
 
 def torchvision_files(model: Any) -> Given:

@@ -32,7 +32,9 @@ def predict(
         lacks = "one that rebuilds what is hidden" if target == "pixels" else lacks
         lacks = "several heads" if several else lacks
         wants = "predict takes a model with a head and preprocessing"
-        raise UserError(f"{wants}; this one has {lacks}")
+        todo = ": model.features(model.record.preprocess(SAMPLE)[None]) gives its tokens"
+        todo = todo if model.head is None and prepare is not None else ""
+        raise UserError(f"{wants}; this one has {lacks}{todo}")
     if not isinstance(batch, Integral) or batch < 1:
         raise UserError(f"predict takes batches of at least 1, a whole number; got {batch!r}")
     one_of("predict", "on_bad", on_bad, ("raise", "report"))

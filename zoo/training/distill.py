@@ -75,6 +75,8 @@ def teacher_for(config: Config, student: Model) -> Teacher:
     size = sum(weight.numel() for weight in model.parameters()) / 1e6
     sees, seen = (" x ".join(map(str, one.size)) for one in (own, prepare))
     told = f"{where}, {size:.2f} M parameters, sees {sees} pixels, the student {seen}"
+    if labels is None:
+        told += f"; it has no names of classes: taken to be {some(ours)}, in this order"
     return Teacher(model, own, prepare, order, told)
 
 

@@ -296,6 +296,8 @@ class Run:
         facts, chose = files.facts_of_data(self.splits), source == BEST and best is not None
         target = self.model.head.config.target  # type: ignore[union-attr]  # training needs a head
         remarks = report.remarks(self.config, self.select, target, chose)
+        loaded = self.model.record.report
+        remarks = [f"Weights at the start: {loaded}.", *remarks] if loaded else remarks
         report.write_page(self.folder, result, facts, files.written_command(self.folder), remarks)
 
 
