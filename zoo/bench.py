@@ -88,31 +88,24 @@ def pictures(dtype: torch.dtype, size: int = 224, batch: int = 8) -> Tensor:
     return torch.randn(batch, 3, size, size, generator=torch.Generator().manual_seed(0)).to(dtype)
 
 
-def vit(dtype: torch.dtype, rounds: int) -> Ratio:
-    """ViT-B/16 forward at 224 px, batch 8, against timm."""
-    ours, theirs = with_timm("vit_base_patch16_224", dtype)
-    x = pictures(dtype)
+def forward(what: str, ours: Callable[[Tensor], object], theirs: Callable[[Tensor], object],
+            dtype: torch.dtype, rounds: int) -> Ratio:  # fmt: skip
+    """ViT-B/16 forward at 224 px, batch 8, by both sides."""
+    x, name = pictures(dtype), f"vit_base_patch16_224 forward {dtype}, batch 8, {what}"
     with torch.inference_mode():
-        return race(
-            f"vit_base_patch16_224 forward {dtype}, batch 8, against timm",
-            lambda: ours(x),
-            lambda: theirs(x),
-            rounds,
-        )
+        return race(name, lambda: ours(x), lambda: theirs(x), rounds)
+
+
+def vit(dtype: torch.dtype, rounds: int) -> Ratio:
+    """Ours against timm's."""
+    return forward("against timm", *with_timm("vit_base_patch16_224", dtype), dtype, rounds)
 
 
 def packed(dtype: torch.dtype, rounds: int) -> Ratio:
-    """The same forward by `zoo.fast.Packed`, against the model that it was made from."""
+    """`zoo.fast.Packed` against the model that it was made from."""
     torch.manual_seed(0)
-    model, x = zoo.create("vit_base_patch16_224", classes=1000).eval().to(dtype), pictures(dtype)
-    fast = Packed(model)
-    with torch.inference_mode():
-        return race(
-            f"vit_base_patch16_224 forward {dtype}, batch 8, packed against not",
-            lambda: fast(x),
-            lambda: model(x),
-            rounds,
-        )
+    model = zoo.create("vit_base_patch16_224", classes=1000).eval().to(dtype)
+    return forward("packed against not", Packed(model), model, dtype, rounds)
 
 
 CASES: dict[str, Callable[[int], Ratio]] = {

@@ -13,6 +13,7 @@ from zoo.ops.linear import ONEDNN
 from zoo.tokens import Tokens
 
 LINEARS = (Linear, QkvWithoutKeyBias)  # which are only called; others may have their weights read
+UNSAVED = "Packed only answers; save the model that it was made from"
 DTYPES = (torch.float32, torch.bfloat16)
 ROWS = 1568  # of x, for which the order is chosen (8 pictures of a Swin); it serves any number
 
@@ -34,10 +35,10 @@ class PackedLinear(nn.Module):
         return torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, "none", [], "")
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
-        raise UserError("Packed only answers; save the model that it was made from")
+        raise UserError(UNSAVED)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        self._save_to_state_dict(None, "", False)
+        raise UserError(UNSAVED)
 
     def __deepcopy__(self, _: object) -> "PackedLinear":
         return self  # nothing of it changes

@@ -19,15 +19,8 @@ from zoo.shapes import pair
 
 LINEARS = ("head.out.", "head.second.")  # what other classes renew; what else fits stays
 MADE = ("dim", "depth", "depths", "heads")  # what weights are made for
-SIZED = (
-    "size",
-    "patch",
-    "channels",
-    "window",
-    "pad",
-    "moves",
-    "cut",
-)  # what may be other than the weights' own
+# what may be other than the weights' own
+SIZED = ("size", "patch", "channels", "window", "pad", "moves", "cut")
 
 
 def changed(model: Model, classes: Any, options: Mapping[str, Any]) -> Model:

@@ -274,6 +274,11 @@ def splits_told(table: Any, where: Any, given: str) -> tuple[list[str], list[str
     return [], []
 
 
+def split_here(given: str, names: Sequence[str]) -> str:
+    """`data.split` as it holds for a table to test on, which may lack the column that train has."""
+    return given if given in ("auto", "none", *names) else "auto"
+
+
 def check_beside(split: str, sides: Iterable[str], where: Any) -> None:
     """UserError for a source of a split beside a table whose column tells its rows."""
     if split in sides:

@@ -16,6 +16,7 @@ from zoo.data.columns import (
     lists,
     number_in,
     recognise,
+    split_here,
     splits_told,
 )
 from zoo.data.divide import check_sides, divide
@@ -112,8 +113,7 @@ def table_held_out(config: Any, labels: Sequence[str], kind: str) -> Splits:
     """The table `config.test` alone, under the labels of a model -> Splits with `test`."""
     table = first_of(config.test, "test", "data.test")
     given = place_of(config.test, "test")
-    known = config.split in ("auto", "none", *table.column_names)  # which train's may not be here
-    sides, told = splits_told(table, given, config.split if known else "auto")
+    sides, told = splits_told(table, given, split_here(config.split, table.column_names))
     columns = recognise(table, kind, config, given)
     task, _ = task_of(
         cells_of(table, columns.label), config.task or lists(table, columns.label), given

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from zoo.data.check import duplicate_notes, picture_notes
-from zoo.data.columns import check_beside, splits_told
+from zoo.data.columns import check_beside, split_here, splits_told
 from zoo.data.divide import check_sides, divide
 from zoo.data.folder import share_or_path
 from zoo.data.layout import files_below, is_kind
@@ -125,8 +125,8 @@ def held_out_source(config: Any, sources_in: Finder) -> tuple[Source, list[str]]
     if len(found) == 1:
         source = next(iter(found.values()))
         table = getattr(source.pairs.pictures, "table", None)
-        known = config.split in ("auto", "none", *getattr(table, "column_names", ()))
-        found, told = by_column(source, config.split if known else "auto")
+        split = split_here(config.split, getattr(table, "column_names", ()))
+        found, told = by_column(source, split)
         notes += told
     return found.get("test") or found.get("val") or next(iter(found.values())), notes
 

@@ -21,7 +21,7 @@ from zoo.nn.merge import Merge, MergeConfig
 from zoo.nn.mlp import MlpConfig
 from zoo.nn.part import Part
 from zoo.nn.position import Position, bias_among
-from zoo.ops import Mask, drop_tokens, in_pieces, order_of, saves_memory, split
+from zoo.ops import Mask, drop_tokens, in_pieces, order_of, split, too_many
 from zoo.tokens import Details, Tokens
 
 
@@ -173,12 +173,14 @@ class Backbone(Part[BackboneConfig]):
                     known[block.config] = {n: look(getattr(block, n)) for n in block.order}
                 run = partial(checkpoint, block, use_reentrant=False) if again else block
                 steps.append(partial(run, around=known[block.config], turn=turn))
-            apart = not self.training and saves_memory(tokens.x) and not hooked(stage)
+            wide = 4 * tokens.x.shape[1:].numel()
+            apart = too_many(tokens.x, wide) and not self.training and not hooked(stage)
             apart = apart and all(a.shared for around in known.values() for a in around.values())
-            wide = 4 * tokens.x.shape[1:].numel() if apart else 0
             # samples that pass a stage a few at a time pass all of it, unless each block is shown
             for run in [[step] for step in steps] if "states" in show else [steps]:
-                tokens = tokens.replace(x=in_pieces(partial(passed, run), tokens.x, wide))
+                through = partial(passed, run)
+                x = in_pieces(through, tokens.x, wide) if apart else through(tokens.x)
+                tokens = tokens.replace(x=x)
                 if "states" in show:
                     shown.states.append(tokens.x)
             if stages:

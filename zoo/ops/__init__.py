@@ -15,7 +15,7 @@ from zoo.ops.grid import (
 )
 from zoo.ops.linear import linear
 from zoo.ops.mask import Mask
-from zoo.ops.pieces import in_pieces, saves_memory
+from zoo.ops.pieces import in_pieces, saves_memory, too_many
 from zoo.ops.position import add_positions, alibi_slopes, bucket, rope_table, rotate, sincos
 from zoo.ops.regular import drop_path, drop_tokens, order_of, some
 from zoo.ops.resize import resize_bias, resize_channels, resize_kernel, resize_offsets

@@ -24,6 +24,12 @@ def watched() -> bool:
     return torch._C._are_functorch_transforms_active() or torch._C._len_torch_dispatch_stack() > 0
 
 
+def too_many(x: Tensor, values: int) -> bool:
+    """(N, ...), how many numbers are held for one of the N -> whether they are better taken a few
+    at a time."""
+    return saves_memory(x) and x.shape[0] * values > MOST
+
+
 def in_pieces(f: Callable[[Tensor], Tensor], x: Tensor, values: int) -> Tensor:
     """(N, ...) -> (N, ...): f(x) for an f that treats each of the N alike and alone, where `values`
     is how many numbers it holds for one of them.
@@ -31,7 +37,7 @@ def in_pieces(f: Callable[[Tensor], Tensor], x: Tensor, values: int) -> Tensor:
     Memory of tens of megabytes is given back to the system as soon as it is free, and every page of
     it is made anew for the next call: that takes longer than the arithmetic in it.
     """
-    if not saves_memory(x) or x.shape[0] * values <= MOST:
+    if not too_many(x, values):
         return f(x)
     count = -(-x.shape[0] * values // PIECE)
     return torch.cat([f(part) for part in x.chunk(count)])
